@@ -427,6 +427,14 @@ def test_rows_are_added_on_both_libraries():
     assert arrays.scatter_add((3, 2), indices[:0], rows[:0]).tolist() == [[0, 0]] * 3
 
 
+def test_rows_are_added_in_their_order():
+    """Another order would change the last bits."""
+    rng = np.random.default_rng(0)
+    indices, rows = rng.integers(0, 3, 3000), rng.standard_normal(3000).astype("float32")
+    expected = [np.add.reduceat(rows[indices == i], [0])[0] for i in range(3)]
+    assert arrays.scatter_add((3,), indices, rows).tolist() == expected
+
+
 @pytest.mark.parametrize("trailing", [(), (3,), (2, 3)])
 @pytest.mark.parametrize(("size", "n"), [(7, 40), (7, 1), (50, 7), (1, 5), (7, 0), (0, 0)])
 def test_scatter_add(size, n, trailing):

@@ -51,6 +51,7 @@ def test_an_epoch_depends_on_its_number_and_the_seed_alone():
     first, same, other = (WindowBatches(IDS, 5, 16, seed) for seed in (3, 3, 4))
     np.testing.assert_array_equal(rows_of(first, 7), rows_of(same, 7))
     assert (rows_of(first, 7) != rows_of(first, 8)).any()
+    assert (rows_of(first, 7) != np.sort(rows_of(first, 7), axis=0)).any()  # the windows are shuffled
     assert (rows_of(first, 7) != rows_of(other, 7)).any()
     resumed = np.concatenate([batch.target_output for batch in first.epoch(7, 1)])
     np.testing.assert_array_equal(rows_of(first, 7)[3:], resumed)

@@ -112,6 +112,10 @@ BROKEN = {
     "decoder/scale_embeddings 3.0, expected 1, or 2.828427": values(decoder__scale_embeddings=f4(3)),
     "multiplied in one stack only": values(decoder__scale_embeddings=i8(0)),
     "other positions in the decoder": values(decoder__position_encodings__encodings=np.ones((9, 8), f4)),
+    "other positions in the decoder, expected those of the encoder": values(
+        encoder__position_encodings__encodings=np.ones((9, 8), f4),
+        decoder__position_encodings__encodings=np.ones((8, 8), f4),
+    ),
     "decoder/alibi switched on": values(decoder__alibi=i8(1)),
     "variables that our model has not, .*'decoder/layernorm_embedding/beta'": values(
         decoder__layernorm_embedding__beta=np.ones(8, f4)
@@ -140,7 +144,7 @@ BROKEN = {
     "there is no file .*config.json": lambda folder: (folder / "config.json").unlink(),
     "decoder_start_token is None, expected a token": config(decoder_start_token=None),
     "has no 'other'": config(decoder_start_token="other"),
-    "add_source_bos is True, expected False": config(add_source_bos=True),
+    "add_source_bos is True, expected False: no start token precedes a source": config(add_source_bos=True),
     "layer_norm_epsilon is 0, expected a number above 0": config(layer_norm_epsilon=0),
     "found the ids the end 2, unknown 2": config(unk_token="</s>"),
 }  # fmt: skip

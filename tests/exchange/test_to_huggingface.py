@@ -128,6 +128,9 @@ def test_every_pair_of_rules_is_written(tmp_path):
         read = read_huggingface(tmp_path / f"{number}")
         assert rules.changed(**{"force_end": False} | dict(read.search)) == expected, pair
         assert notes == [LIMIT] * (rules.most_written is None) + [OTHER_BEAM] * (not same)
+        for name in ("config.json", "generation_config.json"):
+            said = json.loads((tmp_path / f"{number}" / name).read_text())
+            assert said["forced_eos_token_id"] == (2 if rules.force_end else None)
 
 
 def test_everything_that_a_folder_says(tmp_path):

@@ -184,3 +184,12 @@ def test_longer_sentences_are_measured_by_position():
         assert {*kind} == {"sinusoidal", "learned"}
         for row in kind.values():
             assert np.shape(row["accuracy"]) == (2, 3 * 9 - 2)
+
+
+def test_every_seed_and_distance_has_sentences_of_its_own(monkeypatch):
+    drawn = []
+    monkeypatch.setattr(recall, "fit", lambda parameters, loss, *sizes: loss())
+    monkeypatch.setattr(recall, "draw_batch", lambda *given: drawn.append(draw_batch(*given)) or drawn[-1])
+    for seed, distance in ((0, 1), (0, 2), (1, 2), (2, 1)):
+        recall.train(RecallModel("recurrent", SMALL), SMALL, distance, 0.01, seed)
+    assert len({ids.tobytes() for ids, _ in drawn}) == 4
