@@ -14,7 +14,7 @@ __all__ = ["CheckError", "Entry", "Report", "Verdict"]
 Verdict = Literal["right", "wrong", "kink", "undecided", "nondeterministic", "mutates", "not finite", "malformed"]
 
 STAYS, LONG = 0.2, 4
-"""An error that changes by less than this fraction over at least this many steps does not fall with the step."""
+"""Errors that differ by at most this fraction, at this many steps or more, do not fall with the step."""
 
 HEADLINES: dict[Verdict, str] = {
     "right": "the gradient is right",
@@ -84,19 +84,23 @@ class Report:
         return "\n".join(lines + ([f"  {self.measured}"] if self.measured else []))
 
     def _plateau(self) -> list[str]:
-        """Return a line on the longest range of steps over which the error stays, which shows that the claim is off."""
-        runs: list[list[tuple[float, float]]] = [[]]
-        for h, error in self.errors:
-            if not runs[-1] or abs(error - runs[-1][0][1]) > STAYS * runs[-1][0][1]:
-                runs.append([])
-            runs[-1].append((h, error))
-        longest = max(runs, key=len)
-        if len(longest) < LONG:
+        """Return a line on the steps at which the error at the worst entry is the same: it shows that the claim is off.
+
+        The error is the one with which those of most other steps agree.
+        """
+        most: list[tuple[float, float]] = []
+        middle, off = 0.0, 0.0
+        for _, error in self.errors:
+            near = [(h, e) for h, e in self.errors if abs(e - error) <= STAYS * error]
+            spread = sum(abs(e - error) for _, e in near)
+            if error and (len(near), off) > (len(most), spread):
+                most, middle, off = near, error, spread
+        if len(most) < LONG:
             return []
-        (first, error), (last, _) = longest[0], longest[-1]
+        n = f"all {len(most)}" if len(most) == len(self.errors) else f"{len(most)} of {len(self.errors)}"
         return [
-            f"  the error at the worst entry stays near {error:.2g} for all steps from {first:.0e} to {last:.0e}; "
-            "that of a right gradient falls as the square of the step"
+            f"  the error at the worst entry stays near {middle:.2g} (within {STAYS:.0%}) at {n} steps, from "
+            f"h = {most[0][0]:.0e} to {most[-1][0]:.0e}; that of a right gradient falls as the square of the step"
         ]
 
 

@@ -210,9 +210,20 @@ def test_the_errors_over_the_steps_are_those_of_the_worst_entry():
         assert [error for _, error in report.errors[4:8]] == pytest.approx([0.5] * 4, rel=1e-3)
 
 
-@pytest.mark.parametrize(("order", "expected"), [(0, "stays near 1 for all steps from 1e+00 to 4e-03"), (2, "")])
-def test_only_an_error_that_stays_is_said_to_stay(order, expected):
-    steps = [(4.0**-n, 4.0 ** (-n * order)) for n in range(5)]
+@pytest.mark.parametrize(
+    ("errors", "expected"),
+    [
+        ([1, 1, 1, 1, 1], "stays near 1 (within 20%) at all 5 steps, from h = 1e+00 to 4e-03;"),
+        ([1, 0.78, 0.69, 0.7, 0.69, 0.7], "stays near 0.7 (within 20%) at 5 of 6 steps, from h = 2e-01 to 1e-03;"),
+        ([1, 0.7, 0.7, 9, 0.7, 0.7], "stays near 0.7 (within 20%) at 4 of 6 steps, from h = 2e-01 to 1e-03;"),
+        ([1, 0.7, 0.7, 9, 0.7], ""),
+        ([4.0 ** (-2 * n) for n in range(5)], ""),
+        ([0, 0, 0, 0, 0], ""),
+        ([], ""),
+    ],
+)
+def test_only_an_error_that_stays_is_said_to_stay_and_at_all_steps_where_it_does(errors, expected):
+    steps = [(4.0**-n, error) for n, error in enumerate(errors)]
     text = str(Report("f", "wrong", measure_errors=lambda: steps))
     assert ("stays near" in text) == bool(expected)
     assert expected in text
