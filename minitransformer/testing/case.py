@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -154,27 +154,28 @@ class Case:
         return _numbers(self.call(inputs)[0])
 
     def loss(
-        self, i: int, direction: Array, cotangent: Array, middle: float = 0.0, eps: float = EPS
+        self, directions: Mapping[int, Array], cotangent: Array, middle: float = 0.0, eps: float = EPS
     ) -> Callable[[float], tuple[float, float]]:
-        """Return L as a function of how far input i has moved in a direction, and the size of the terms of L.
+        """Return L as a function of how far some inputs have moved in their directions, and the size of the terms of L.
 
         The entries of x move by what rounding leaves of a step. What that changes, beside ``middle`` = L(0), is added
         to the size, in units of the precision ``eps``; the size is infinite if rounding takes a quarter of the step.
         """
-        start, precision = to_numpy(self.inputs[i]), self.precision(i)
-        at = direction != 0
-        length = float(np.abs(direction).sum())
+        starts = {i: to_numpy(self.inputs[i]) for i in directions}
+        length = sum(float(np.abs(direction).sum()) for direction in directions.values())
 
         def move(t: float) -> tuple[float, float]:
-            step = t * direction
-            moved = precision.round(start + step)
-            inputs = [moved if j == i else x for j, x in enumerate(self.inputs)]
+            moved = {i: self.precision(i).round(start + t * directions[i]) for i, start in starts.items()}
+            inputs = [moved.get(j, x) for j, x in enumerate(self.inputs)]
             with np.errstate(all="ignore"):  # a step may lead out of the domain; a shorter one will not
                 terms = cotangent.reshape(-1) * self.value(inputs).reshape(-1)
             loss, size = float(terms.sum(dtype=np.longdouble)), float(np.abs(terms).sum())
             if t and length:
-                taken = moved[at].astype(np.float64) - start[at]
-                lost = float(np.abs(taken - step[at]).sum()) / abs(t * length)
+                lost = 0.0
+                for i, direction in directions.items():
+                    at = direction != 0
+                    taken = moved[i][at].astype(np.float64) - starts[i][at]
+                    lost += float(np.abs(taken - t * direction[at]).sum()) / abs(t * length)
                 size += abs(loss - middle) * lost / eps if lost <= MOST_LOST else np.inf
             return loss, size
 

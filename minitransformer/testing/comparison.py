@@ -51,7 +51,7 @@ def compare_input(claim: Measurement, i: int, max_entries: int, n_directions: in
     def enter(index: tuple[int, ...]) -> None:
         direction = np.zeros(x.shape)
         direction[index] = 1.0
-        slope = claim.slope(i, direction, float(scales[index]), record.entries_wrong >= SURE)
+        slope = claim.slope(i, direction, float(scales[index]), len(record.wrong_entries) >= SURE)
         if np.isnan(slope.value) and 0 < sizes[index] < scales[index]:  # a step of a typical size leaves the domain
             slope = claim.slope(i, direction, 2.0 ** np.round(np.log2(sizes[index])))
         record.differences[index] = slope.value
@@ -83,7 +83,7 @@ def compare_input(claim: Measurement, i: int, max_entries: int, n_directions: in
         if not (wrong and record.kinks):  # where several kinks meet, the slopes along a direction bound no subgradient
             record.enter(along, slope, claim.tolerance, None, claim.unseen(slope, along, 1.0))
         if wrong:
-            flat = None if record.entries_wrong else _find_wrong(claim, i, direction)
+            flat = None if record.wrong_entries else _find_wrong(claim, i, direction)
             if flat is not None:
                 enter(_index(flat, x))
         elif slope.sides is None:
@@ -139,7 +139,7 @@ def errors_over_steps(claim: Claim, record: InputReport) -> list[tuple[float, fl
     direction = np.zeros(x.shape)
     direction[record.worst_index] = 1.0
     scale = float(entry_scales(claim.case.sizes(i), np.flatnonzero(np.isfinite(x)))[record.worst_index])
-    loss = claim.case.loss(i, direction, claim.d_output.astype(np.float64), claim.middle, claim.eps)
+    loss = claim.case.loss({i: direction}, claim.d_output.astype(np.float64), claim.middle, claim.eps)
     steps = [scale * 2.0**-n for n in range(1, round(-0.6 * np.log2(claim.eps)), 2)]
     found = [(h, glance(loss, claim.middle, h)[0]) for h in steps]
     return [(h, abs(slope.value - record.claim)) for h, slope in found if np.isfinite(slope.error)]

@@ -66,8 +66,10 @@ class InputReport:
     directions: int = 0
     """How many of these were directions, in which all entries move at once."""
     wrong: int = 0
-    entries_wrong: int = 0
-    """How many of the wrong ones were entries."""
+    wrong_entries: dict[tuple[int, ...], tuple[float, float]] = field(default_factory=dict)
+    """The wrong ones that were entries, with the lower and the higher slope along them."""
+    excused: bool = False
+    """Whether the wrong ones may be right, since the slopes along single entries do not bound the gradient."""
     worst_error: float = 0.0
     """The largest relative error among reliable measurements."""
     worst_index: tuple[int, ...] | None = None
@@ -119,7 +121,8 @@ class InputReport:
         self.comparisons += 1
         self.directions += index is None
         self.wrong += error > tolerance
-        self.entries_wrong += error > tolerance and index is not None
+        if error > tolerance and index is not None:
+            self.wrong_entries[index] = slope.sides or (slope.value, slope.value)
         if slope.sides is not None and index is not None:
             self.kinks.append(index)
 
@@ -151,7 +154,7 @@ class InputReport:
             )
         place = f"at {list(self.worst_index)}" if self.worst_index is not None else "in a random direction"
         lines = [
-            text + f"{self.wrong} of {what} wrong, the worst {place}{kinks}",
+            text + f"{self.wrong} of {what} {'differ' if self.excused else 'wrong'}, the worst {place}{kinks}",
             f"    backward            {self.claim: .10g}",
             f"    finite differences  {self.measurement: .10g}",
             f"    relative error      {self._relative_error(): .2g}",

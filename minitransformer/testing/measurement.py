@@ -56,7 +56,7 @@ class Measurement:
         gradient = self.gradients[i]
         known = gradient.shape == direction.shape
         along = float((gradient * direction).sum()) if known else float("nan")
-        loss = self.case.loss(i, direction, self.d_output.astype(np.float64), self.middle, self.eps)
+        loss = self.case.loss({i: direction}, self.d_output.astype(np.float64), self.middle, self.eps)
         if self.eps <= EPS:
             slope, is_smooth = glance(loss, self.middle, length * self._glance_step(along * length))
             difference, size = abs(slope.value - along), max(abs(slope.value), abs(along))

@@ -86,7 +86,7 @@ def sweep(
             index = tuple(int(n) for n in np.unravel_index(flat, gradient.shape))
             direction = np.zeros_like(gradient)
             direction[index] = 1.0
-            loss = case.loss(i, direction, cotangent)
+            loss = case.loss({i: direction}, cotangent)
             middle, _ = loss(0.0)
             taken = [take_step(loss, middle, float(h)) for h in steps]
             found = np.array([[step.central for step in taken], [step.slope for step in taken]])

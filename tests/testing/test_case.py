@@ -71,7 +71,7 @@ def test_who_wrote_into_an_input_is_named():
 
 
 def test_the_loss_and_the_size_of_its_terms():
-    loss = case(lambda x, y: x * y, (X, X + 1)).loss(1, np.array([0.0, 1.0, 0.0]), np.array([1.0, -1.0, 1.0]))
+    loss = case(lambda x, y: x * y, (X, X + 1)).loss({1: np.array([0.0, 1.0, 0.0])}, np.array([1.0, -1.0, 1.0]))
     # x (y + t e) c with t = 3: 1 * 2 - (-2) (-1 + 3) + 0.5 * 1.5
     value, size = loss(3.0)
     assert value == 2 + 4 + 0.75
@@ -82,7 +82,7 @@ def test_the_loss_and_the_size_of_its_terms():
 
 def test_a_sum_that_cancels_is_taken_with_care():
     many = np.array([1e16, 1.0, -1e16, 1.0])
-    value, _ = case(lambda x: x * 1.0, (many,)).loss(0, np.zeros(4), np.ones(4))(0.0)
+    value, _ = case(lambda x: x * 1.0, (many,)).loss({0: np.zeros(4)}, np.ones(4))(0.0)
     assert value == (2.0 if np.finfo(np.longdouble).eps < 1e-18 else many.sum())
 
 

@@ -64,6 +64,40 @@ def test_equal_entries_of_two_inputs_share_a_subgradient(share, expected):
     assert verdict(np.maximum, backward, x, x, kinks="accept").verdict == expected
 
 
+def order(x):
+    """Return the rank of each entry; the first of equal ones has the lowest."""
+    return np.argsort(np.argsort(x, kind="stable"), kind="stable")
+
+
+TIED = {
+    "sort": (np.sort, lambda x, d_y: d_y[order(x)]),
+    "median": (lambda x: np.median(x, keepdims=True), lambda x, d_y: d_y * (order(x) == x.size // 2)),
+    "the second largest": (lambda x: np.sort(x)[-2:-1], lambda x, d_y: d_y * (order(x) == x.size - 2)),
+}
+
+
+@pytest.mark.parametrize("x", [[0.7] * 3, [0.7] * 5, [3.0, 0.7, -1.0, 0.7, 0.7], [0.0] * 3], ids=str)
+@pytest.mark.parametrize("name", TIED)
+def test_the_gradient_of_a_piece_is_not_called_wrong_where_many_meet(name, x):
+    function, backward = TIED[name]
+    for seed in range(4):
+        assert verdict(function, backward, x, seed=seed).verdict in ("kink", "undecided")
+        for off in (2.0, -1.5):
+            report = verdict(function, lambda x, d_y, off=off: off * backward(x, d_y), x, seed=seed, kinks="accept")
+            assert report.verdict in ("wrong", "undecided")
+    report = verdict(np.sort, lambda x, d_y: 2 * d_y[order(x)], x, kinks="accept")
+    assert report.verdict == "wrong"
+
+
+def test_equal_inputs_of_a_median_are_a_kink_as_equal_entries_are():
+    def median(x, y, z):
+        return np.median([x, y, z], axis=0)
+
+    for off, expected in ((1, "kink"), (2, "wrong")):
+        report = verdict(median, lambda x, y, z, d_y, off=off: (off * d_y, 0 * d_y, 0 * d_y), *[np.ones(1)] * 3, seed=1)
+        assert report.verdict == expected
+
+
 def test_each_subgradient_of_many_kinks_is_accepted():
     for size in (3, 300):
         report = verdict(lambda x: np.maximum(x, 0), lambda x, d_y: d_y * (x > 0), np.zeros(size), kinks="accept")
