@@ -240,6 +240,7 @@ def test_the_cores_that_this_process_may_use(monkeypatch):
     assert blas.cores() == 6
     monkeypatch.setattr(blas.os, "cpu_count", lambda: None)
     assert blas.cores() == 1
+    assert [blas.default_threads(workers) for workers in (2, 5)] == [1, 1]
 
 
 def test_matrix_products_use_so_many_threads():

@@ -274,6 +274,7 @@ def test_merges_are_those_of_subword_nmt(tmp_path):
         ("bpe", ["", " "], None, "Bpe: the text is empty"),
         ("bpe", ["▅"], None, "Bpe: the text is empty"),
         ("bpe", ["abc d"], 8, "Bpe: found size=8, expected 9 or more: the text has 5 different characters"),
+        ("bpe", ["abc"], 7, "Bpe: found size=7, expected 8 or more: the text has 4 different characters"),
         ("merges", ["ab ab"], 0, "Merges: found merges=0, expected 1 or more"),
         ("merges", ["", "a b"], None, "Merges: the text has no word of two letters"),
         ("merges", [], None, "Merges: the text has no word of two letters"),

@@ -1,6 +1,7 @@
 """The whole model: its gradients, and the properties that the paper promises."""
 
 import inspect
+import re
 import tracemalloc
 from itertools import product
 
@@ -443,7 +444,11 @@ def test_several_ways_to_go_on_are_decoded_at_once():
 def test_steps_of_other_sentences_are_refused(tokens, parents):
     model = model_of()
     cache = model.new_cache(SOURCE[:1])
-    with pytest.raises(ValueError, match=r"Transformer\.step: found tokens of shape .* with B = 1; without parents"):
+    shapes = np.shape(tokens), (len(tokens), 1) if parents is None else np.shape(parents)
+    words = (
+        f"found tokens of shape {shapes[0]} and parents of shape {shapes[1]}, expected both of shape (B, W) with B = 1;"
+    )
+    with pytest.raises(ValueError, match=re.escape(f"Transformer.step: {words} without parents W stays 1")):
         model.step(tokens, cache, parents)
     assert cache.position == len(cache.layers[0].self_attention) == 0
     model.step([[1]], cache)

@@ -64,6 +64,12 @@ def test_as_many_files_are_held_out_as_are_asked_for_up_to_a_twentieth(seed):
         assert sum(held[: n + 1]) <= most
 
 
+def test_what_is_rare_is_so_in_the_text_that_is_trained_on(files, monkeypatch):
+    monkeypatch.setattr(characters, "RARE", 10)
+    found = corpus(files, characters=50, min_count=None, held_out_characters=20)
+    assert "one that occurs fewer than 5 times is an unknown one" in found.notes[1]
+
+
 def test_what_is_said_of_the_text(files):
     """Of eight files, one of them given twice, one is held out; of a single file, the end is."""
     texts = [path.read_text() for path in files]

@@ -1,4 +1,5 @@
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -133,6 +134,8 @@ def test_holding_out_more_than_half_of_all_there_are_is_refused(task):
     for n in (task.population // 2 + 1, -1):
         with pytest.raises(ValueError, match=f"cannot hold out {n:,} {task.noun}: there are {task.population:,}"):
             split(task, 10, n, np.random.default_rng(0))
+    _, held_out = split(replace(task, population=20), 10, 10, np.random.default_rng(0))  # half of them may be
+    assert len(held_out) == 10
 
 
 @every_task
