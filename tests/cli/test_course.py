@@ -30,7 +30,7 @@ def test_a_plan_is_written_once(tmp_path, capsys):
     assert capsys.readouterr().out == f"The plan is in {folder}: README.md for you, 9 weeks for your students.\n"
     (folder / "week-1.md").write_text("changed")
     assert main(["course", "--out", str(folder)]) == 2
-    assert "README.md exists; choose another folder with --out" in capsys.readouterr().err
+    assert "week-1.md exists; choose another folder with --out" in capsys.readouterr().err
     assert (folder / "week-1.md").read_text() == "changed"
 
 
