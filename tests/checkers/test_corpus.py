@@ -87,6 +87,16 @@ def test_a_comparison_counts_verdicts_and_calls():
     assert line.startswith(f"| {OURS} | 1 of 1 | 1 of 1 | 0 | 0 | 0 | 0 |")
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+def test_our_check_calls_no_right_gradient_wrong_and_accepts_no_wrong_one(dtype):
+    for right, allowed in ((True, {"accepted", "kink", "undecided"}), (False, {"rejected"})):
+        results = run(OURS, of(dtype, right), dtype, repeats=1)
+        assert not [(result.name, result.verdict) for result in results if result.verdict not in allowed]
+        assert {result.name for result in results if result.verdict == "kink"} <= {
+            sample.name for sample in CORPUS if sample.kink
+        }
+
+
 def test_twins_have_a_gradient_in_each_precision_so_they_are_wrong():
     assert len(TWINS) >= 60
     for sample in TWINS:

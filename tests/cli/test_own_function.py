@@ -80,6 +80,16 @@ def test_a_wrong_gradient_ends_with_status_1_and_its_report(gradcheck):
     assert "T = 0: " not in out
 
 
+@pytest.mark.parametrize(("detects", "status"), [("1e-3", 0), ("1e-14", 1)])
+def test_a_check_that_could_not_find_an_error_of_this_size_fails(gradcheck, detects, status):
+    arguments = ("own_layers:tensors", "--signature", "(2, 3), (3,)", "--detects", detects)
+    found, out, _ = gradcheck(*arguments)
+    assert found == status
+    verdicts = set(re.findall(r"^.{16}  (right|undecided)", out, re.M))
+    assert verdicts == ({"undecided"} if status else {"right"})
+    assert (f"detects={detects} asks for a smaller error: here it is the smallest error that would" in out) == status
+
+
 def test_the_seed_changes_the_numbers(gradcheck):
     first, again, other = (
         gradcheck("own_layers:tensors", "--signature", "(2, 3), (3,)", "--seed", seed)[1] for seed in "001"
@@ -131,6 +141,9 @@ def test_the_cause_of_an_error_is_shown(gradcheck):
         (["broken_layers:f", *SIGNATURE], "cannot be imported: ZeroDivisionError: division by zero"),
         (["own_layers:COUNT", *SIGNATURE], "the function own_layers:COUNT is a int, expected a function"),
         (["own_layers:project", *SIGNATURE, "--backward", "own_layers:b"], "--backward own_layers:b cannot be"),
+        (["own_layers:project", *SIGNATURE, "--detects", "0"], "--detects must be a relative error above 0, such as"),
+        (["own_layers:project", *SIGNATURE, "--detects", "nan"], "such as 1e-3; found nan"),
+        (["softmax", "--detects", "1e-3"], "--detects is for a function of your own, found the operation softmax"),
         (["softmax", "--dtype", "float32"], "--dtype is for a function of your own, found the operation softmax"),
     ],
 )
