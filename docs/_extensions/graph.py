@@ -112,7 +112,8 @@ def sections(path: Path) -> Iterator[Section]:
 @cache
 def derivations() -> dict[str, Path]:
     """Return the derivations by their names: those of the operations, and that of the elementary rules."""
-    names = [path.stem.replace("_", "-") for path in (ROOT / OPS).glob("[a-z]*.py")]
+    files = [path for path in (ROOT / OPS).glob("[a-z]*.py") if path.stem != "heads"]  # shared by two operations
+    names = [path.stem.replace("_", "-") for path in files]
     return {name: ROOT / "docs" / "derivations" / f"{name}.md" for name in sorted([*names, "elementary-rules"])}
 
 

@@ -28,7 +28,7 @@ class Power:
         one = (
             "any error of one entry is missed" if np.isinf(self.one) else f"{self.one:.1e} of the largest in one entry"
         )
-        return f"smallest error that would be found: {one}, {self.together:.1e} of each in all entries together"
+        return f"smallest error it would find: {one}, {self.together:.1e} in all together"
 
 
 def power_of(inputs: Iterable[InputReport]) -> Power | None:

@@ -237,8 +237,8 @@ def test_a_difference_is_that_of_the_whole_trace(session, objective, edits, chec
     np.testing.assert_allclose([point[1] for point in found["curve"]], [point.estimate for point in expected.curve])
 
 
-def test_an_edit_is_predicted_to_first_order(session, trace):
-    key = f"{CROSS}.w_out"
+def test_an_edit_is_predicted_to_first_order(session):
+    key, trace = f"{CROSS}.w_out", session.trace({"text": TEXT})  # earlier ones may be forgotten
     before = session.array(trace["id"], key)[0, 0]
     edit = {"kind": "set_entry", "key": key, "index": [0, 0], "value": before + 1e-4}
     found = session.trace({"text": TEXT, "edits": [edit]})
