@@ -99,7 +99,7 @@ class Report:
             return []
         n = f"all {len(most)}" if len(most) == len(self.errors) else f"{len(most)} of {len(self.errors)}"
         return [
-            f"  the error at the worst entry stays near {middle:.2g} (within {STAYS:.0%}) at {n} steps, from "
+            f"  the error at the worst entry stays near {middle:.2g} (within {STAYS:.0%}) at {n} steps, "
             f"h = {most[0][0]:.0e} to {most[-1][0]:.0e}; that of a right gradient falls as the square of the step"
         ]
 

@@ -213,9 +213,9 @@ def test_the_errors_over_the_steps_are_those_of_the_worst_entry():
 @pytest.mark.parametrize(
     ("errors", "expected"),
     [
-        ([1, 1, 1, 1, 1], "stays near 1 (within 20%) at all 5 steps, from h = 1e+00 to 4e-03;"),
-        ([1, 0.78, 0.69, 0.7, 0.69, 0.7], "stays near 0.7 (within 20%) at 5 of 6 steps, from h = 2e-01 to 1e-03;"),
-        ([1, 0.7, 0.7, 9, 0.7, 0.7], "stays near 0.7 (within 20%) at 4 of 6 steps, from h = 2e-01 to 1e-03;"),
+        ([1, 1, 1, 1, 1], "stays near 1 (within 20%) at all 5 steps, h = 1e+00 to 4e-03;"),
+        ([1, 0.78, 0.69, 0.7, 0.69, 0.7], "stays near 0.7 (within 20%) at 5 of 6 steps, h = 2e-01 to 1e-03;"),
+        ([1, 0.7, 0.7, 9, 0.7, 0.7], "stays near 0.7 (within 20%) at 4 of 6 steps, h = 2e-01 to 1e-03;"),
         ([1, 0.7, 0.7, 9, 0.7], ""),
         ([4.0 ** (-2 * n) for n in range(5)], ""),
         ([0, 0, 0, 0, 0], ""),
