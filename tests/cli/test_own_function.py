@@ -87,7 +87,7 @@ def test_a_check_that_could_not_find_an_error_of_this_size_fails(gradcheck, dete
     assert found == status
     verdicts = set(re.findall(r"^.{16}  (right|undecided)", out, re.M))
     assert verdicts == ({"undecided"} if status else {"right"})
-    assert (f"detects={detects} asks for a smaller error: here it is the smallest error that would" in out) == status
+    assert (f"detects={detects} asks for a smaller error: here it is the smallest error it would" in out) == status
 
 
 def test_the_seed_changes_the_numbers(gradcheck):
