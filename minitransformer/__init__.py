@@ -11,52 +11,35 @@ array([[ 0.04 , -0.005, -0.035]])
 """
 
 import importlib
+from collections.abc import Callable
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from minitransformer import stand_ins
 
 if TYPE_CHECKING:
-    from minitransformer import (
-        data,
-        decoding,
-        kernels,
-        nn,
-        ops,
-        optim,
-        sharding,
-        tasks,
-        testing,
-        tracing,
-        train,
-        training,
-    )
-    from minitransformer.apps import exchange, learn, paper, plots
-    from minitransformer.arrays import BackendError, backend, use
-    from minitransformer.autograd import (
-        Operation,
-        Tensor,
-        concatenate,
-        exp,
-        is_recording,
-        log,
-        matmul,
-        max,
-        maximum,
-        mean,
-        no_grad,
-        relu,
-        reshape,
-        sigmoid,
-        sqrt,
-        stack,
-        sum,
-        swapaxes,
-        tanh,
-        transpose,
-        where,
-    )
-    from minitransformer.tracing import trace
-    from minitransformer.training import load
+    from minitransformer import data as data
+    from minitransformer import decoding as decoding
+    from minitransformer import kernels as kernels
+    from minitransformer import nn as nn
+    from minitransformer import ops as ops
+    from minitransformer import optim as optim
+    from minitransformer import sharding as sharding
+    from minitransformer import tasks as tasks
+    from minitransformer import testing as testing
+    from minitransformer import tracing as tracing
+    from minitransformer import train as train
+    from minitransformer import training as training
+    from minitransformer.apps import exchange as exchange
+    from minitransformer.apps import learn as learn
+    from minitransformer.apps import paper as paper
+    from minitransformer.apps import plots as plots
+    from minitransformer.arrays import BackendError as BackendError
+    from minitransformer.arrays import backend as backend
+    from minitransformer.arrays import use as use
+    from minitransformer.autograd import *  # noqa: F403
+    from minitransformer.tracing import trace as trace
+    from minitransformer.training import load as load
 
 __version__ = "0.1.0"
 
@@ -68,40 +51,41 @@ APPS: tuple[str, ...] = ("exchange", "learn", "paper", "plots")
 ORIGINS = {"BackendError": "arrays", "backend": "arrays", "load": "training", "trace": "tracing", "use": "arrays"}
 """The package of each name that is not from ``autograd``."""
 
-__all__ = ["BackendError", "Operation", "Tensor", "backend", "concatenate", "data", "decoding", "exchange", "exp"]
-__all__ += ["is_recording"]
-__all__ += ["kernels", "learn", "load", "log", "matmul", "max", "maximum", "mean", "nn", "no_grad", "ops", "optim"]
-__all__ += [
-    "paper",
-    "plots",
-    "relu",
-    "reshape",
-    "sharding",
-    "sigmoid",
-    "sqrt",
-    "stack",
-    "sum",
-    "swapaxes",
-    "tanh",
-    "tasks",
-]
-__all__ += ["testing", "trace", "tracing", "train", "training", "transpose", "use", "where"]
-
 # Importing operations, in any way, also loads the kernels that replace them on a GPU.
 stand_ins.load_later(lambda: importlib.import_module("minitransformer.kernels"))
 
 
-def __getattr__(name: str) -> Any:
-    if name in PACKAGES:
-        return importlib.import_module(f"minitransformer.{name}")
-    if name in APPS:
-        return importlib.import_module(f"minitransformer.apps.{name}")
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    origin = importlib.import_module(f"minitransformer.{ORIGINS.get(name, 'autograd')}")
-    globals()[name] = value = getattr(origin, name)
-    return value
+if TYPE_CHECKING:
+    # The functions that follow from a rule of the table; all other names are declared above.
+    def __getattr__(name: str) -> Callable[[Any], Tensor]: ...  # noqa: F405
+
+else:
+
+    def __getattr__(name: str) -> Any:
+        """Load a package, or take a name from the package that defines it, when it is first used."""
+        if name == "__all__":
+            return _names()
+        if name in PACKAGES:
+            return importlib.import_module(f"minitransformer.{name}")
+        if name in APPS:
+            return importlib.import_module(f"minitransformer.apps.{name}")
+        if name in ORIGINS:
+            origin = importlib.import_module(f"minitransformer.{ORIGINS[name]}")
+        # Python also asks for its own names, and for a module before it imports it: those need no arrays.
+        elif name.startswith("_") or find_spec(f"minitransformer.{name}") or name not in (origin := _core()).PUBLIC:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        globals()[name] = value = getattr(origin, name)
+        return value
+
+
+def _core() -> Any:
+    return importlib.import_module("minitransformer.autograd")
+
+
+def _names() -> list[str]:
+    """Return all public names; those of elementary functions follow from ``autograd/rules.py``."""
+    return sorted((*PACKAGES, *APPS, *ORIGINS, *_core().PUBLIC))
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *_names()})

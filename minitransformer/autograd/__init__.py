@@ -21,12 +21,15 @@ reshape, transpose, swapaxes = Tensor.reshape, Tensor.transpose, Tensor.swapaxes
 
 __all__ = ["Operation", "Tensor", "concatenate", "is_recording", "matmul", "max", "maximum", "mean", "no_grad"]
 __all__ += ["reshape", "stack", "sum", "swapaxes", "transpose", "where"]
-__all__ += ["RULES", "Node", "accumulate", "backpropagate", "count_uses", "edges_to", "unbroadcast"]
 
 for _name, _rule in RULES.items():
     if _rule.doc:  # exp, log, ...
         globals()[_name] = getattr(Tensor, _name)
         __all__ += [_name]
+
+PUBLIC = (*__all__,)
+"""The names that are also those of ``minitransformer``."""
+__all__ += ["RULES", "Node", "accumulate", "backpropagate", "count_uses", "edges_to", "unbroadcast"]
 
 if TYPE_CHECKING:
 

@@ -78,6 +78,7 @@ def cited(operation):
     return {int(n) for text in (*comments, *functions) for n in re.findall(r"(?<![\w)])\((\d+)\)(?!\w)", text)}
 
 
+@pytest.mark.asks("docs/derivations/NAME.md; docstring and comments cite its equations by number")
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda path: path.stem)
 def test_a_docstring_quotes_equations_by_the_numbers_of_its_derivation(operation):
     numbered, lines = equations(derivation_of(operation)), quoted(operation)
@@ -88,6 +89,7 @@ def test_a_docstring_quotes_equations_by_the_numbers_of_its_derivation(operation
             assert names & numbered[number], (number, names, numbered[number])
 
 
+@pytest.mark.asks("docs/derivations/NAME.md; docstring and comments cite its equations by number")
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda path: path.stem)
 def test_comments_cite_equations_of_the_docstring_and_all_of_them_are_in_the_code(operation):
     lines = quoted(operation).keys()

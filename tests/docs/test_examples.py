@@ -26,6 +26,7 @@ FLAGS = doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
 numpy_only = pytest.mark.skipif(mt.backend() != "numpy", reason="the arrays are printed as NumPy's")
 
 
+@pytest.mark.asks("an example in the docstring of forward")
 @pytest.mark.parametrize("name", PUBLIC)
 def test_a_name_that_others_rely_on_has_an_example(name):
     example = [line for line in inspect.getdoc(PUBLIC[name]).splitlines() if line.startswith((">>> ", "... "))]

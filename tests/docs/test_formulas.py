@@ -36,6 +36,7 @@ def test_a_chain_of_steps_gives_its_ends(generator):
     assert generator.equations(two) == {2: [["u = w", r"x = \begin{cases} 1 & y = z \end{cases}"]]}
 
 
+@pytest.mark.asks("its formulas, named in the first lines of the derivation; then run python docs/formulas.py")
 @pytest.mark.parametrize("name", [*mt.ops.registry, *RULES])
 def test_every_operation_and_every_rule_has_both_formulas(name):
     assert all(FORMULAS[name][side] for side in ("forward", "backward"))

@@ -36,6 +36,7 @@ def test_every_operation_is_proved(name, extreme, monkeypatch):
     proved()
 
 
+@pytest.mark.asks("the right gradient, for all examples of minitransformer/testing/examples.py")
 @pytest.mark.parametrize("name", mt.ops.registry)
 def test_the_examples_are_proved(name):
     """Each special case once and with more entries, whatever is drawn above: masks, blocks, dilations, padding."""

@@ -115,9 +115,11 @@ CASES = {
 }
 
 
+@pytest.mark.asks("the same function in PyTorch, in CASES of tests/referee/test_elementary.py")
 def test_every_rule_is_here():
     # Joining tensors has no rule in the table, because it takes any number of them.
-    assert CASES.keys() == RULES.keys() | {"concatenate"}
+    missing = CASES.keys() ^ (RULES.keys() | {"concatenate"})
+    assert not missing
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,7 @@ def drawn(strategy, condition):
     return True
 
 
+@pytest.mark.asks("the shapes of its inputs in the docstring of forward, or a strategy of its name")
 @pytest.mark.parametrize("name", mt.ops.registry)
 def test_every_operation_has_a_strategy_whose_draws_it_accepts(name):
     operation = mt.ops.registry[name]
