@@ -415,9 +415,7 @@ def test_each_backward_runs_once():
 
     def operation(name):
         return mt.Operation(
-            lambda *inputs: (sum(inputs), len(inputs)),
-            lambda n, d: calls.append(name) or (d,) * n,
-            name=str(name),
+            lambda *inputs: (sum(inputs), len(inputs)), lambda n, d: calls.append(name) or (d,) * n, name=str(name)
         )
 
     x = leaf([1.0])

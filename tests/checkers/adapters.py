@@ -101,10 +101,7 @@ def jax_check_grads(forward: Any, backward: Any, inputs: list[Any]) -> str:
     def function(*xs: Any) -> Any:
         return jax.pure_callback(call, y_shape, *xs)
 
-    function.defvjp(
-        lambda *xs: (function(*xs), xs),
-        lambda xs, d_y: jax.pure_callback(pull_back, x_shapes, *xs, d_y),
-    )
+    function.defvjp(lambda *xs: (function(*xs), xs), lambda xs, d_y: jax.pure_callback(pull_back, x_shapes, *xs, d_y))
     check_grads(function, given, order=1, modes=["rev"])
     return ACCEPTED
 

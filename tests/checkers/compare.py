@@ -219,10 +219,7 @@ def counts() -> str:
         ("gallery", False): "the [gallery of wrong gradients](gallery-of-wrong-gradients.md), "
         f"without {len(NO_PLAIN_FORM)} entries that have no plain form",
         ("twin", False): "the right ones of the next line, with every entry of the gradient a quarter too large",
-        (
-            "hard",
-            True,
-        ): "hard to recognise as right: extreme scales, cancellation, long sums, few digits, kinks, ties, "
+        ("hard", True): "hard to recognise as right: extreme scales, cancellation, long sums, few digits, kinks, ties, "
         "masks, norms at 0, softmax at ±1e4",
         ("reported", True): "reported by users of gradient checkers",
         ("reported", False): "reported by users of gradient checkers",
@@ -287,11 +284,7 @@ def main() -> None:
         print(mistakes(results))
     if args.write:
         document = DOCUMENT.read_text("utf-8")
-        for mark, content in (
-            ("counts", counts()),
-            ("cases", cases()),
-            ("tables", f"{machine()}\n{text}"),
-        ):
+        for mark, content in (("counts", counts()), ("cases", cases()), ("tables", f"{machine()}\n{text}")):
             document = replace(document, mark, content)
         DOCUMENT.write_text(document, "utf-8")
 

@@ -11,12 +11,7 @@ from minitransformer.decoding.beam import _most_probable
 
 @pytest.mark.parametrize(
     ("beam", "length", "expected"),
-    [
-        (2, 1, [[3], [4]]),
-        (3, 1, [[3], [4], [5]]),
-        (2, 2, [[3, 3], [3, 4]]),
-        (3, 3, [[3, 3, 3], [3, 3, 4], [3, 3, 5]]),
-    ],
+    [(2, 1, [[3], [4]]), (3, 1, [[3], [4], [5]]), (2, 2, [[3, 3], [3, 4]]), (3, 3, [[3, 3, 3], [3, 3, 4], [3, 3, 5]])],
 )
 def test_of_equals_the_lower_token_comes_first(make_model, favour, beam, length, expected):
     model = make_model(target_vocab=7)

@@ -11,13 +11,7 @@ from random_runs import trained
 
 import minitransformer as mt
 from minitransformer.apps.cli import main
-from minitransformer.apps.exchange import (
-    ExportError,
-    read_ctranslate2,
-    read_huggingface,
-    write_ctranslate2,
-    write_run,
-)
+from minitransformer.apps.exchange import ExportError, read_ctranslate2, read_huggingface, write_ctranslate2, write_run
 from minitransformer.apps.exchange.ctranslate2 import SEARCH
 from minitransformer.data import Characters, Closed, MissingExtraError, Vocabulary
 from minitransformer.training import RunError

@@ -14,13 +14,7 @@ from random_runs import trained
 
 import minitransformer as mt
 from minitransformer.apps.cli import main
-from minitransformer.apps.exchange import (
-    ExportError,
-    read_huggingface,
-    to_huggingface,
-    write_huggingface,
-    write_run,
-)
+from minitransformer.apps.exchange import ExportError, read_huggingface, to_huggingface, write_huggingface, write_run
 from minitransformer.arrays import to_numpy
 from minitransformer.data import END, PAD, START, Characters
 from minitransformer.training import RunError

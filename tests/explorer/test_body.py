@@ -3,13 +3,7 @@
 import pytest
 
 from minitransformer import tracing
-from minitransformer.apps.explorer.body import (
-    Body,
-    RequestError,
-    describe_objective,
-    read_edits,
-    read_objective,
-)
+from minitransformer.apps.explorer.body import Body, RequestError, describe_objective, read_edits, read_objective
 
 
 @pytest.mark.parametrize(

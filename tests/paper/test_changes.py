@@ -9,14 +9,7 @@ import pytest
 
 from minitransformer.apps.cli import main
 from minitransformer.apps.paper import changes
-from minitransformer.apps.paper.changes import (
-    Sizes,
-    base_configuration,
-    choose_sizes,
-    compare,
-    rows_of,
-    with_sizes,
-)
+from minitransformer.apps.paper.changes import Sizes, base_configuration, choose_sizes, compare, rows_of, with_sizes
 from minitransformer.apps.paper.report import changes_text
 from minitransformer.apps.paper.variations import Result, train_variations
 from minitransformer.decoding import Diverged

@@ -15,15 +15,7 @@ from minitransformer.nn import Transformer
 from minitransformer.optim import Adam
 from minitransformer.tasks import build
 from minitransformer.train import training_step
-from minitransformer.training import (
-    Configuration,
-    Trainer,
-    Workers,
-    create_run,
-    default_workers,
-    resume,
-    shared_step,
-)
+from minitransformer.training import Configuration, Trainer, Workers, create_run, default_workers, resume, shared_step
 
 SMALL = {
     **{"d_model": 4, "n_heads": 1, "n_layers": 1, "d_ff": 4, "steps": 2, "warmup_steps": 1, "workers": 1},

@@ -7,15 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minitransformer.data import MissingExtraError
-from minitransformer.training.scores import (
-    Share,
-    bleu,
-    chrf,
-    edit_distance,
-    error_rate,
-    exact_match,
-    token_accuracy,
-)
+from minitransformer.training.scores import Share, bleu, chrf, edit_distance, error_rate, exact_match, token_accuracy
 
 WORD = st.text("abc", max_size=6)
 FOUND = ["the cat sat on the mat", "a dog , barking", "one two three four five"]
