@@ -20,38 +20,18 @@ NAME = "minitransformer"
 ROOT = Path(minitransformer.__file__).parent
 
 # A package may import from lower levels, from itself, and from packages of its own level if there is no cycle.
-LEVELS = {
-    "arrays": 0,
-    "files": 0,
-    "options": 0,
-    "durable": 0,
-    "console": 0,
-    "stand_ins": 0,
-    "plots": 0,
-    "pytest_plugin": 0,
-    "apps": 0,
-    "data": 1,
-    "autograd": 1,
-    "tasks": 2,
-    "ops": 2,
-    "testing": 2,
-    "kernels": 3,
-    "nn": 3,
-    "optim": 3,
-    "train": 4,
-    "sharding": 4,
-    "decoding": 4,
-    "tracing": 4,
-    "training": 5,
-    "exchange": 5,
-    "learn": 6,
-    "paper": 6,
-    "bench": 6,
-    "explorer": 6,
-    "cli": 7,
-    "": 8,  # the package's own __init__
-    "__main__": 8,
-}
+ROWS = (
+    ("arrays", "files", "options", "durable", "console", "stand_ins", "plots", "pytest_plugin", "apps"),
+    ("data", "autograd"),
+    ("tasks", "ops", "testing"),
+    ("kernels", "nn", "optim"),
+    ("train", "sharding", "decoding", "tracing"),
+    ("training", "exchange"),
+    ("learn", "paper", "bench", "explorer"),
+    ("cli",),
+    ("", "__main__"),  # "" is the package's own __init__
+)
+LEVELS = {name: level for level, row in enumerate(ROWS) for name in row}
 ONLY_IN = {"cupy": "arrays", "cupyx": "arrays", "matplotlib": "plots", "torch": "bench", "jax": None, "autograd": None}
 AUTOGRAD_LINES = 660  # in all files of autograd/ together; blank lines do not count
 OPERATION_LINES = 200  # in one file of ops/
