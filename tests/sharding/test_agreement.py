@@ -67,6 +67,7 @@ def test_by_default_each_worker_of_each_process_has_a_share(configuration, optio
     assert found == [shares, shares]
 
 
+@pytest.mark.numpy_only("several workers share the cores of a CPU")
 @pytest.mark.parametrize("shares", [None, 6])
 @pytest.mark.parametrize("workers", [None, 2])
 @pytest.mark.parametrize("threads", [None, 5])

@@ -102,7 +102,7 @@ def test_the_error_that_is_told_is_that_of_the_point_with_the_least_noise(model,
 @pytest.mark.parametrize(("token", "other"), [(2, 5), (5, 2), (4, 4)])
 def test_each_objective_is_that_of_its_sentence_position_and_tokens(model, sentence, position, token, other):
     logits = model(SOURCE, TARGET[:, :-1])
-    rows = np.asarray(logits.data)
+    rows = logits.numpy()
     logs = rows - np.log(np.exp(rows).sum(axis=-1, keepdims=True))
     one, two = logs[sentence, position, token], logs[sentence, position, other]
     found = LogProbability(position, token, sentence)(logits, TARGET[:, 1:])
