@@ -1,8 +1,8 @@
 """Answers to the exercises: ``all_wrong`` ones, with what must be said of them, and other ``all_right`` ones.
 
 A wrong answer is one that a learner may well give. Most are edits of the solution: those that the checks know stand in
-``mistakes.toml`` beside the exercises, others in this folder's lists, in the same notation. What is no edit is a
-function, in a file a chapter. What must be said is some words, or a pattern.
+``mistakes.toml`` beside the exercises, others in this folder's lists, in the same notation. An answer that
+cannot be written as an edit is a function; each chapter has a file. The expected feedback is some words, or a pattern.
 """
 
 from __future__ import annotations
