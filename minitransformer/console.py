@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import TextIO
 
-__all__ = ["accept_all_characters", "protect_terminal", "spell_out"]
-
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters, with those that begin an escape sequence; line breaks; controls of direction, which can make a
 text look like another one; and halves of surrogate pairs."""

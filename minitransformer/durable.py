@@ -24,25 +24,6 @@ from pathlib import Path
 
 from minitransformer.files import reason
 
-__all__ = [
-    "PARTIAL",
-    "append",
-    "check_folder",
-    "check_replaceable",
-    "create",
-    "flush_file",
-    "flush_folder",
-    "flush_to_disk",
-    "is_partial",
-    "make_folder",
-    "put_in_place",
-    "remove",
-    "remove_partial",
-    "replace",
-    "write_durably",
-    "write_whole",
-]
-
 PARTIAL = ".partial"
 """The suffix of a file that is being written."""
 

@@ -15,8 +15,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["FileError", "parse_json", "read_file", "read_json", "read_toml", "reason", "require_regular_file"]
-
 LARGEST = 2**30
 """The largest size in bytes of a file of JSON, TOML or lines."""
 

@@ -28,8 +28,6 @@ from typing import Any, ClassVar, NamedTuple, Self, get_args, get_origin, get_ty
 
 import numpy as np
 
-__all__ = ["Declaration", "OptionError", "Options", "option"]
-
 
 class OptionError(ValueError):
     """A value of an option is impossible.

@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-__all__ = ["Tables", "pytest_addoption", "pytest_configure"]
-
 COLUMNS = ("verdict", "function", "entry", "backward", "finite differences", "test")
 
 

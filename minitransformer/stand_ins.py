@@ -21,9 +21,6 @@ from functools import wraps
 from threading import Lock, get_ident
 from typing import Any, TypeVar, cast
 
-__all__ = ["in_this_thread", "in_use", "load", "load_later", "reference", "replaceable", "stand_in", "standing_in"]
-__all__ += ["written_in"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 Condition = Callable[[], bool]
 StandIn = tuple[Callable[..., Any], Condition]

@@ -16,8 +16,6 @@ from minitransformer.nn import Model
 from minitransformer.nn.model import PAD
 from minitransformer.optim import Adam
 
-__all__ = ["Batch", "add_gradient", "training_step"]
-
 
 class Batch(Protocol):
     """Sentences of equal length, filled up with `PAD`."""

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     Target: TypeAlias = "Node | Tensor"
 
-__all__ = ["Edge", "Node", "backpropagate", "is_recording", "no_grad"]
-
 
 class Edge(NamedTuple):
     """The link from a node back to one of its inputs."""

@@ -10,8 +10,6 @@ from minitransformer.arrays import Array, operand
 from minitransformer.autograd.tensor import Tensor, edges_to, make_tensor
 from minitransformer.stand_ins import replaceable
 
-__all__ = ["Operation"]
-
 
 class Operation:
     """A function of tensors, made from a forward and a backward pass on arrays.

@@ -21,8 +21,6 @@ from typing import Any, NamedTuple
 from minitransformer.arrays import Array, check_index, xp
 from minitransformer.stand_ins import replaceable
 
-__all__ = ["RULES", "Rule", "unbroadcast"]
-
 
 class Rule(NamedTuple):
     """How to compute an elementary operation and the gradient of each input."""

@@ -13,8 +13,6 @@ from minitransformer.autograd.graph import Edge, Node, accumulate, backpropagate
 from minitransformer.autograd.rules import RULES, unbroadcast
 from minitransformer.stand_ins import replaceable
 
-__all__ = ["Tensor", "concatenate", "edges_to", "make_tensor", "matmul", "maximum", "stack", "where"]
-
 Axis = int | tuple[int, ...] | None
 _property: Any = property  # an attribute made by it has the type that it is annotated with
 

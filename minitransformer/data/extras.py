@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["MissingExtraError"]
-
 
 class MissingExtraError(ImportError):
     """An optional package is not installed; the message names the extra that installs it.

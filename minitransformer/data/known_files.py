@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 from minitransformer.data.text import TextError, read_bytes, split_lines
 
-__all__ = ["KnownFile"]
-
 
 class KnownFile(NamedTuple):
     """A file that the user downloads, identified by its contents.

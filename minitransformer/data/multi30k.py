@@ -7,8 +7,6 @@ from pathlib import Path
 from minitransformer.data.known_files import KnownFile
 from minitransformer.data.text import Pairs
 
-__all__ = ["MULTI30K", "read_multi30k"]
-
 _ORIGIN = "github.com/multi30k/dataset, data/task1/tok; mind its terms of use"
 
 

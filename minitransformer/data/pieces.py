@@ -12,8 +12,6 @@ from minitransformer.data.subwords import sentencepiece_model
 from minitransformer.data.tokens import UNKNOWN, UNKNOWN_TOKEN, Tokeniser, field, require_unknown
 from minitransformer.data.vocabulary import Vocabulary
 
-__all__ = ["Pieces"]
-
 
 class Pieces(Tokeniser):
     """Pieces of a sentencepiece model, with the ids of a vocabulary.

@@ -13,8 +13,6 @@ from minitransformer.data.extras import MissingExtraError
 from minitransformer.data.known_files import KnownFile
 from minitransformer.data.text import Pairs, TextError, read_lines, references, split_lines
 
-__all__ = ["Pronunciations", "as_pairs", "hold_out_words", "read_pronalsyl", "read_pronunciations"]
-
 Pronunciations = dict[str, list[str]]
 """For each word its pronunciations, phones with a space between."""
 

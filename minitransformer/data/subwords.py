@@ -21,8 +21,6 @@ from minitransformer.data.text import normalise_text
 from minitransformer.data.tokens import UNKNOWN, UNKNOWN_TOKEN, Tokeniser, Words, build_vocabulary, field
 from minitransformer.data.vocabulary import END, PAD, SPECIALS, START, Vocabulary
 
-__all__ = ["Bpe", "Merges", "sentencepiece_model"]
-
 # While it learns, sentencepiece silently skips any line with the character U+2585, and reads the names of the specials
 # as the specials themselves, so that their letters would not be learned.
 _UNSEEN = re.compile("[▅\0]")

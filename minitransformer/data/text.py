@@ -13,19 +13,6 @@ from pathlib import Path
 
 from minitransformer.files import FileError, read_file
 
-__all__ = [
-    "LeftOut",
-    "Pairs",
-    "ParallelText",
-    "TextError",
-    "normalise_text",
-    "read_bytes",
-    "read_lines",
-    "read_parallel",
-    "references",
-    "split_lines",
-]
-
 Pairs = list[tuple[str, str]]
 
 # half characters, which no file in UTF-8 can hold; sentencepiece's sign for a space

@@ -11,17 +11,6 @@ from minitransformer.data.subwords import Bpe, Merges
 from minitransformer.data.text import LeftOut
 from minitransformer.data.tokens import Characters, RawCharacters, Tokeniser, Words
 
-__all__ = [
-    "KINDS",
-    "EncodedPairs",
-    "encode_pairs",
-    "tokeniser_from_json",
-    "tokenisers_from_json",
-    "tokenisers_to_json",
-    "train_tokeniser",
-    "train_tokenisers",
-]
-
 KINDS: Mapping[str, type[Tokeniser]] = {kind.kind: kind for kind in (Bpe, Words, Characters, Merges)}
 """The tokenisers that can be learned from a text, by name."""
 READ: Mapping[str, type[Tokeniser]] = {**KINDS, Pieces.kind: Pieces, RawCharacters.kind: RawCharacters}

@@ -12,18 +12,6 @@ from typing import Any, ClassVar, Self
 from minitransformer.data.text import normalise_text
 from minitransformer.data.vocabulary import SPECIALS, Vocabulary
 
-__all__ = [
-    "UNKNOWN",
-    "Characters",
-    "Closed",
-    "RawCharacters",
-    "Tokeniser",
-    "Words",
-    "build_vocabulary",
-    "field",
-    "require_unknown",
-]
-
 UNKNOWN = len(SPECIALS)
 """The id of the unknown token, the first after the specials."""
 UNKNOWN_TOKEN = "<unk>"

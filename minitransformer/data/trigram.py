@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Trigram"]
-
 
 class Trigram:
     """The probabilities of a token given the two before it, by counting, smoothed as by Witten and Bell.

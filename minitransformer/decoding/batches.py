@@ -10,8 +10,6 @@ from minitransformer.arrays import backend, blas
 from minitransformer.data import pad
 from minitransformer.decoding.search import Ids
 
-__all__ = ["Spread", "everything", "in_batches"]
-
 T = TypeVar("T")
 
 Spread = Callable[[Callable[[Sequence[Any]], list[Any]], Sequence[Any]], list[Any]]

@@ -32,13 +32,10 @@ import numpy as np
 
 from minitransformer.arrays import Array, cache_slices, xp
 from minitransformer.data import END, START
-from minitransformer.decoding.rules import PAPER, SearchOptions, length_penalty
+from minitransformer.decoding.rules import PAPER, SearchOptions
 from minitransformer.decoding.search import Ids, as_sources, best_tokens, exclude, limits, to_host
 from minitransformer.nn import Transformer
 from minitransformer.stand_ins import replaceable
-
-__all__ = ["Hypothesis", "beam_search", "length_penalty"]
-
 
 IN_CACHE = 65536
 """The number of scores processed at a time, which stay in a processor's cache from one pass to the next."""

@@ -13,8 +13,6 @@ from minitransformer.decoding.search import as_sources, exclude, limits, to_host
 from minitransformer.nn import Transformer
 from minitransformer.stand_ins import replaceable
 
-__all__ = ["greedy"]
-
 
 @replaceable
 def greedy(

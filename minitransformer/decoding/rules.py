@@ -14,8 +14,6 @@ from minitransformer.decoding.search import exclude
 from minitransformer.options import OptionError, Options, option
 from minitransformer.stand_ins import replaceable
 
-__all__ = ["PAPER", "SearchOptions", "length_penalty"]
-
 
 @replaceable
 def length_penalty(length: Any, alpha: float) -> Any:

@@ -35,8 +35,6 @@ from minitransformer.nn import LanguageModel
 from minitransformer.options import Options, option
 from minitransformer.stand_ins import replaceable
 
-__all__ = ["SamplingOptions", "draw", "sample"]
-
 ROUNDING = 1e-12
 """A sum of probabilities this far below p counts as p."""
 

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from minitransformer.arrays import Array, to_numpy, xp
 from minitransformer.data import PAD, START
 
-__all__ = ["Diverged", "Ids", "as_sources", "best_tokens", "exclude", "limits", "to_host"]
-
 Ids = NDArray[np.int64]
 
 MORE_THAN_SOURCE = 50

@@ -16,15 +16,6 @@ from minitransformer.decoding.rules import PAPER, SearchOptions
 from minitransformer.decoding.search import MORE_THAN_SOURCE
 from minitransformer.nn import Model, Transformer
 
-__all__ = [
-    "check_sentence",
-    "hypotheses",
-    "longest_sentence",
-    "naming_the_longest",
-    "source_sentence",
-    "translate",
-]
-
 T = TypeVar("T")
 
 SENTENCES = 256

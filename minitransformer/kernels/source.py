@@ -10,8 +10,6 @@ import numpy as np
 
 from minitransformer.arrays import Array, xp
 
-__all__ = ["TYPES", "Source", "threads_for"]
-
 FOLDER = Path(__file__).parent
 TYPES = {"float32": "float", "float64": "double"}
 """The element types of kernels, and CUDA's names for them."""

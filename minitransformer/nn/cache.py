@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from minitransformer.arrays import Array, asarray, xp
 
-__all__ = ["Cache", "KeysAndValues", "LayerCache", "Past"]
-
 
 class KeysAndValues:
     """The keys and values of one attention so far, so that decoding computes each only once.

@@ -21,8 +21,6 @@ from minitransformer.nn.module import Module
 from minitransformer.nn.options import ModelOptions
 from minitransformer.nn.recompute import recompute
 
-__all__ = ["Decoder", "DecoderLayer"]
-
 
 class DecoderLayer(Module):
     """Masked self-attention, attention to the encoder's output, then the feed-forward network.

@@ -15,8 +15,6 @@ from minitransformer.nn.module import Module, Parameter, normal, weights
 from minitransformer.nn.options import ModelOptions
 from minitransformer.stand_ins import in_use, replaceable
 
-__all__ = ["Embedding", "draw_table", "scale_and_place"]
-
 
 class Embedding(Module):
     """Token embeddings times sqrt(d_model), plus positions, then dropout (sections 3.4, 3.5 and 5.4).

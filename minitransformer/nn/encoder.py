@@ -13,8 +13,6 @@ from minitransformer.nn.module import Module
 from minitransformer.nn.options import ModelOptions
 from minitransformer.nn.recompute import recompute
 
-__all__ = ["Encoder", "EncoderLayer"]
-
 
 class EncoderLayer(Module):
     """Self-attention, then the feed-forward network, each with its residual connection.

@@ -22,8 +22,6 @@ from minitransformer.nn.model import PAD, Model, as_token_ids
 from minitransformer.nn.module import check_sizes
 from minitransformer.nn.options import ModelOptions, with_model_options
 
-__all__ = ["LanguageModel"]
-
 
 class LanguageModel(Model):
     """A decoder without an encoder: it predicts each token of a text from the tokens before it.

@@ -20,9 +20,6 @@ from minitransformer.nn.module import Module, Parameter, weights, xavier
 from minitransformer.nn.options import QUERIES, ModelOptions
 from minitransformer.stand_ins import replaceable
 
-__all__ = ["FeedForward", "LayerNorm", "MultiHeadAttention", "RMSNorm", "Residual", "make_norm"]
-
-
 ACTIVATIONS: dict[str, tuple[Operation, dict[str, float]]] = {
     "silu": (ops.silu, {}),
     "gelu": (ops.gelu, {}),

@@ -16,8 +16,6 @@ from minitransformer.nn.embedding import Embedding, draw_table
 from minitransformer.nn.module import Module, Parameter
 from minitransformer.nn.options import ModelOptions
 
-__all__ = ["PAD", "Model", "as_token_ids"]
-
 PAD = 0
 """The token id of padding."""
 

@@ -12,8 +12,6 @@ from minitransformer.arrays import Array, asarray, is_whole, to_numpy
 from minitransformer.autograd import Tensor
 from minitransformer.stand_ins import in_this_thread, replaceable, standing_in
 
-__all__ = ["Module", "Parameter", "check_sizes", "normal", "weights", "without_initial_weights", "xavier"]
-
 
 class Parameter(Tensor):
     """A trainable tensor.

@@ -9,8 +9,6 @@ from typing import Any, ClassVar, TypeVar
 
 from minitransformer.options import OptionError, Options, option
 
-__all__ = ["QUERIES", "ModelOptions", "with_model_options"]
-
 QUERIES = 256
 """The number of queries that attention computes at a time without a gradient, where blocks cost no time."""
 

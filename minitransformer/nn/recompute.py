@@ -11,8 +11,6 @@ import numpy as np
 from minitransformer.arrays import Array
 from minitransformer.autograd import Operation, Tensor, is_recording, no_grad
 
-__all__ = ["recompute"]
-
 
 def recompute(
     function: Callable[..., Tensor], *inputs: Tensor | None, rng: np.random.Generator | None = None

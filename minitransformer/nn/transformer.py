@@ -17,8 +17,6 @@ from minitransformer.nn.model import PAD, Model, as_token_ids
 from minitransformer.nn.module import check_sizes
 from minitransformer.nn.options import ModelOptions, with_model_options
 
-__all__ = ["Transformer"]
-
 
 class Transformer(Model):
     """The encoder-decoder of *Attention Is All You Need*, by default with the sizes of its base model.

@@ -44,8 +44,6 @@ from minitransformer.ops.linear import affine, rows
 from minitransformer.ops.softmax import composed as composed_softmax
 from minitransformer.ops.softmax import softmax
 
-__all__ = ["additive_attention", "backward", "composed", "forward"]
-
 
 def check(q: Any, k: Any, v: Any, w_q: Any, w_k: Any, b: Any, w_s: Any) -> None:
     """Reject arrays whose types or shapes do not match."""

@@ -22,8 +22,6 @@ import numpy as np
 
 from minitransformer.arrays import Array, asarray, backend, is_whole
 
-__all__ = ["alibi", "alibi_slopes"]
-
 
 def alibi_slopes(n_heads: int) -> np.ndarray:
     """Return the slope of each head.

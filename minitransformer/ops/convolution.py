@@ -33,8 +33,6 @@ from minitransformer.arrays import Array, check_floats, is_whole, xp
 from minitransformer.autograd import Operation, Tensor, concatenate
 from minitransformer.ops.linear import rows
 
-__all__ = ["backward", "composed", "convolution", "forward"]
-
 
 def check(x: Any, weight: Any, bias: Any, causal: bool, dilation: Any) -> None:
     """Reject arrays whose types or shapes do not match, a kernel without a middle, and a wrong dilation."""

@@ -45,8 +45,6 @@ from minitransformer.autograd import Operation, Tensor, where
 from minitransformer.ops.linear import rows
 from minitransformer.ops.log_softmax import composed as composed_log_softmax
 
-__all__ = ["backward", "composed", "cross_entropy", "forward"]
-
 
 def check(logits: Any, targets: Any, label_smoothing: float, ignore_index: int | None) -> None:
     """Reject arrays whose types or shapes do not match, and options out of range."""

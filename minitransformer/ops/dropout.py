@@ -30,8 +30,6 @@ import numpy as np
 from minitransformer.arrays import Array, check_floats, random_bits, xp
 from minitransformer.autograd import Operation, Tensor
 
-__all__ = ["backward", "composed", "dropout", "forward"]
-
 
 def check(x: Any, p: float, rng: Any, residual: Any) -> None:
     """Reject a wrong probability or generator, and arrays whose shapes or types do not match."""

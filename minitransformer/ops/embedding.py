@@ -20,8 +20,6 @@ from minitransformer.arrays import Array, as_indices, check_floats, scatter_add
 from minitransformer.autograd import Operation, Tensor
 from minitransformer.ops.linear import rows
 
-__all__ = ["backward", "composed", "embedding", "forward"]
-
 
 def check(table: Any) -> None:
     """Reject a table that is not a matrix of floating-point numbers."""

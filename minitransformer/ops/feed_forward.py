@@ -26,8 +26,6 @@ from minitransformer.arrays import Array, check_floats, relu_in_place, xp
 from minitransformer.autograd import Operation, Tensor
 from minitransformer.ops.linear import affine, rows
 
-__all__ = ["backward", "composed", "feed_forward", "forward"]
-
 
 def check(x: Any, w1: Any, b1: Any, w2: Any, b2: Any) -> None:
     """Check the types and shapes of the arrays."""

@@ -31,8 +31,6 @@ import numpy as np
 from minitransformer.arrays import Array, asarray, check_floats, erf, xp
 from minitransformer.autograd import Operation, Tensor, where
 
-__all__ = ["backward", "composed", "forward", "gelu"]
-
 
 def forward(x: Array) -> tuple[Array, Any]:
     """Return ``x * (1 + erf(x / sqrt(2))) / 2``.

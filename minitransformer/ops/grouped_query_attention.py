@@ -47,8 +47,6 @@ from minitransformer.ops.scaled_dot_product_attention import composed as compose
 from minitransformer.ops.scaled_dot_product_attention import scaled_dot_product_attention as attention
 from minitransformer.stand_ins import replaceable
 
-__all__ = ["backward", "composed", "forward", "grouped_query_attention"]
-
 
 def check(
     x: Any, memory: Any, w_in: Any, w_out: Any, b_in: Any, b_out: Any, n_heads: int, n_kv_heads: int, rotate: bool

@@ -13,10 +13,6 @@ from minitransformer.autograd import Tensor
 from minitransformer.ops.linear import affine
 from minitransformer.ops.linear import backward as linear_backward
 
-__all__ = [
-    "Sizes", "by_head", "composed_output", "composed_project", "heads", "project", "project_backward", "sizes_of",
-]  # fmt: skip
-
 
 class Sizes(NamedTuple):
     """How many columns and heads there are: H·Dk of Q, G·Dk of K, G·Dv of V, H and G; here G = H."""

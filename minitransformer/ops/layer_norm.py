@@ -40,8 +40,6 @@ from typing import Any
 from minitransformer.arrays import Array, check_floats, row_dot, sum_along, xp
 from minitransformer.autograd import Operation, Tensor
 
-__all__ = ["backward", "composed", "forward", "layer_norm"]
-
 
 def check(x: Any, gain: Any, bias: Any) -> None:
     """Check the types and shapes of the arrays."""

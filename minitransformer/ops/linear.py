@@ -22,8 +22,6 @@ from typing import Any
 from minitransformer.arrays import Array, check_floats, xp
 from minitransformer.autograd import Operation, Tensor
 
-__all__ = ["affine", "backward", "composed", "forward", "linear", "rows"]
-
 
 def rows(x: Array) -> Array:
     """Return x as a matrix of rows: (..., D) -> (R, D)."""

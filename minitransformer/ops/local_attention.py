@@ -53,8 +53,6 @@ from minitransformer.autograd import Operation, Tensor
 from minitransformer.ops.scaled_dot_product_attention import composed as composed_attention
 from minitransformer.ops.softmax import softmax
 
-__all__ = ["backward", "composed", "forward", "local_attention"]
-
 
 def check(q: Any, k: Any, v: Any, radius: Any) -> None:
     """Reject arrays whose types or shapes do not match, and a wrong radius."""

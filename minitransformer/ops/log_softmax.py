@@ -29,8 +29,6 @@ from minitransformer.arrays import Array, below_largest, sum_along, xp
 from minitransformer.autograd import Operation, Tensor
 from minitransformer.ops.softmax import check_axis
 
-__all__ = ["backward", "composed", "forward", "log_softmax"]
-
 
 def forward(x: Array, axis: int = -1) -> tuple[Array, Any]:
     """Return the logarithm of the softmax of x along an axis.

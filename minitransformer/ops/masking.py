@@ -27,8 +27,6 @@ from minitransformer.arrays import Array, as_mask, asarray, check_floats, is_who
 from minitransformer.autograd import Operation, Tensor, where
 from minitransformer.stand_ins import replaceable
 
-__all__ = ["backward", "causal_mask", "composed", "forward", "masking", "padding_mask"]
-
 
 def causal_mask(n: int) -> Array:
     """Return the mask with which each of n positions sees itself and earlier positions.

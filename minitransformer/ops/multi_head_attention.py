@@ -49,8 +49,6 @@ from minitransformer.ops.linear import backward as linear_backward
 from minitransformer.ops.scaled_dot_product_attention import composed as composed_attention
 from minitransformer.ops.scaled_dot_product_attention import scaled_dot_product_attention as attention
 
-__all__ = ["backward", "composed", "forward", "multi_head_attention"]
-
 
 def check(x: Any, memory: Any, w_in: Any, w_out: Any, b_in: Any, b_out: Any, n_heads: int) -> Sizes:
     """Check the types and shapes of the arrays, and the number of heads; return the sizes."""

@@ -24,8 +24,6 @@ import numpy as np
 from minitransformer.arrays import Array, asarray, is_whole
 from minitransformer.stand_ins import replaceable
 
-__all__ = ["sinusoidal_positions"]
-
 
 @replaceable
 def sinusoidal_positions(

@@ -38,8 +38,6 @@ from minitransformer.arrays import Array, check_floats, tanh_slope, xp
 from minitransformer.autograd import Operation, Tensor, stack
 from minitransformer.ops.linear import affine, rows
 
-__all__ = ["backward", "composed", "forward", "recurrence"]
-
 
 def check(x: Any, w: Any, u: Any, b: Any, h0: Any) -> None:
     """Reject arrays whose types or shapes do not match."""

@@ -35,8 +35,6 @@ from typing import Any
 from minitransformer.arrays import Array, check_floats, row_dot, xp
 from minitransformer.autograd import Operation, Tensor
 
-__all__ = ["backward", "composed", "forward", "rms_norm"]
-
 
 def check(x: Any, gain: Any) -> None:
     """Check the types and shapes of the arrays."""

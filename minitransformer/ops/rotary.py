@@ -31,8 +31,6 @@ import numpy as np
 from minitransformer.arrays import Array, asarray, backend, check_floats, is_whole, xp
 from minitransformer.autograd import Operation, Tensor, stack
 
-__all__ = ["backward", "composed", "forward", "rotary"]
-
 
 def check(x: Any, first: int) -> None:
     """Check the type and shape of the array, and the first position."""

@@ -45,8 +45,6 @@ from minitransformer.ops.masking import causal_mask
 from minitransformer.ops.softmax import composed as composed_softmax
 from minitransformer.ops.softmax import softmax
 
-__all__ = ["backward", "composed", "forward", "scaled_dot_product_attention"]
-
 
 def check(q: Any, k: Any, v: Any, causal: bool, block_size: Any) -> None:
     """Check the types and shapes of the arrays, and the block size."""

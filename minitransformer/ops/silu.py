@@ -26,8 +26,6 @@ from typing import Any
 from minitransformer.arrays import Array, check_floats, sigmoid
 from minitransformer.autograd import Operation, Tensor
 
-__all__ = ["backward", "composed", "forward", "silu"]
-
 
 def check(x: Any, beta: float) -> None:
     """Check the type of the array, and β."""

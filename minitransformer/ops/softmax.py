@@ -38,8 +38,6 @@ from typing import Any
 from minitransformer.arrays import Array, as_optional_mask, below_largest, check_floats, is_whole, sum_along, xp
 from minitransformer.autograd import Operation, Tensor, where
 
-__all__ = ["backward", "composed", "forward", "softmax"]
-
 
 def check(x: Any, axis: int, out: Array | None = None) -> None:
     """Check the arguments of softmax; out must have the shape and type of x."""

@@ -29,8 +29,6 @@ from typing import Any
 from minitransformer.arrays import Array, check_floats, sigmoid, xp
 from minitransformer.autograd import Operation, Tensor
 
-__all__ = ["backward", "composed", "forward", "swiglu"]
-
 
 def check(x: Any) -> None:
     """Check the type and the shape of the array."""

@@ -13,8 +13,6 @@ from minitransformer.autograd import Tensor
 from minitransformer.optim.buffer import Buffer, Gradient
 from minitransformer.stand_ins import replaceable
 
-__all__ = ["Adam"]
-
 
 @replaceable
 def update(

@@ -10,8 +10,6 @@ from typing import Any, NamedTuple
 from minitransformer.arrays import Array, asarray, cache_slices, even_parts, xp
 from minitransformer.autograd import Tensor
 
-__all__ = ["Buffer", "Gradient", "Piece"]
-
 
 class Piece(NamedTuple):
     """A part of a parameter in a slice of the buffer."""

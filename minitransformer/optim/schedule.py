@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from minitransformer.stand_ins import replaceable
 
-__all__ = ["inverse_square_root", "linear_decay", "warmup"]
-
 
 @replaceable
 def warmup(step: int, d_model: int, warmup_steps: int) -> float:

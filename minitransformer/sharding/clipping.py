@@ -9,8 +9,6 @@ from minitransformer.arrays import Array, backend, square_sums, xp
 from minitransformer.optim import Buffer
 from minitransformer.sharding.gradients import Flat, Sum
 
-__all__ = ["clip_gradient"]
-
 
 def clip_gradient(
     gradient: Sum,

@@ -8,8 +8,6 @@ from itertools import pairwise
 from minitransformer.arrays import Array
 from minitransformer.optim import Buffer, Gradient
 
-__all__ = ["Flat", "Sum"]
-
 
 class Flat(Gradient):
     """The gradient of one share, or of all, in one array.

@@ -18,8 +18,6 @@ import numpy as np
 from minitransformer.arrays import Array, asarray, blas, to_numpy, xp
 from minitransformer.data import MissingExtraError
 
-__all__ = ["ALONE", "MPI", "Alone", "Ranks", "launched_rank", "start"]
-
 T = TypeVar("T")
 U = TypeVar("U")
 

@@ -10,8 +10,6 @@ from minitransformer.optim import Adam
 from minitransformer.sharding.clipping import clip_gradient
 from minitransformer.sharding.workers import AnyBatch, Workers
 
-__all__ = ["shared_step"]
-
 
 def shared_step(
     model: Transformer | LanguageModel,

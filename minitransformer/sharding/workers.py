@@ -33,8 +33,6 @@ from minitransformer.sharding.gradients import Flat, Sum
 from minitransformer.sharding.ranks import ALONE, Ranks
 from minitransformer.train import add_gradient
 
-__all__ = ["Workers", "check_shares", "check_workers", "default_workers"]
-
 LEAST_TOKENS = 256
 """The smallest share that is worth a worker; below it, the overhead of Python, which runs on one core, dominates."""
 SWITCH_INTERVAL = 0.0005

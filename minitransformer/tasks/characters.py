@@ -17,8 +17,6 @@ from minitransformer.tasks.corpus import TextCorpus, Tokenisers, sha256_of
 from minitransformer.tasks.options import DataOptions
 from minitransformer.tasks.task import Task
 
-__all__ = ["characters_task", "library_files"]
-
 LEFT_OUT = frozenset(
     ("test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__", "encodings", "pydoc_data")
 )

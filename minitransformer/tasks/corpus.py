@@ -16,8 +16,6 @@ from minitransformer.files import read_file
 from minitransformer.options import OptionError
 from minitransformer.tasks.options import DataOptions
 
-__all__ = ["Corpus", "TextCorpus", "Tokenisers", "corpus_of_texts", "hold_out", "sha256_of"]
-
 Tokenisers = tuple[Tokeniser, Tokeniser]
 
 TELLING = 30

@@ -14,8 +14,6 @@ from minitransformer.tasks.corpus import Corpus, Tokenisers
 from minitransformer.tasks.options import DataOptions
 from minitransformer.tasks.task import Task
 
-__all__ = ["DrawnTask", "split"]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DrawnTask(Task):

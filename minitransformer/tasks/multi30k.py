@@ -9,8 +9,6 @@ from minitransformer.tasks.corpus import Corpus, Tokenisers, corpus_of_texts
 from minitransformer.tasks.options import DataOptions
 from minitransformer.tasks.task import Task
 
-__all__ = ["multi30k_task"]
-
 
 def multi30k_task() -> Task:
     """Return the task of translating Multi30k's descriptions of pictures.

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from minitransformer.data import KINDS
 from minitransformer.options import Options, option
 
-__all__ = ["DataOptions"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class DataOptions(Options):

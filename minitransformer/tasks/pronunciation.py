@@ -11,8 +11,6 @@ from minitransformer.tasks.corpus import Corpus, Tokenisers, corpus_of_texts, sh
 from minitransformer.tasks.options import DataOptions
 from minitransformer.tasks.task import Task
 
-__all__ = ["pronunciation_task"]
-
 
 def pronunciation_task() -> Task:
     """Return the task of pronouncing English words.

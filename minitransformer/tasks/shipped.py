@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["recipe_file", "recipe_names"]
-
 FOLDER = Path(__file__).parent / "recipes"
 
 

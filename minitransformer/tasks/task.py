@@ -11,8 +11,6 @@ from minitransformer.data import tokenisers_from_json
 from minitransformer.tasks.corpus import Corpus, TextCorpus, Tokenisers
 from minitransformer.tasks.options import DataOptions
 
-__all__ = ["TOY_MODEL", "Task"]
-
 TOY_MODEL: Mapping[str, Any] = {"d_model": 64, "n_heads": 4, "n_layers": 2, "d_ff": 256}
 """Sizes that learn a toy task in a minute."""
 OF_TEXT = ("window", "characters", "held_out_characters", "valid_characters")

@@ -14,8 +14,6 @@ from minitransformer.tasks.corpus import Corpus, Tokenisers, corpus_of_texts, ho
 from minitransformer.tasks.options import DataOptions
 from minitransformer.tasks.task import Task
 
-__all__ = ["text_task"]
-
 MOST_HELD_OUT = 20
 """At most one source in so many is held out, where no held-out files are given."""
 CHARACTERS_TO_A_TOKEN = 4

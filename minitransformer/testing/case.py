@@ -17,8 +17,6 @@ from minitransformer.testing.slopes import EPS
 MOST_LOST = 1 / 4
 """A step of which rounding takes more than this part says nothing."""
 
-__all__ = ["Case", "Result", "arrays_in", "draw_cotangent", "fresh", "is_float", "nearly_same", "same_bits"]
-
 
 class Case:
     """A function of tensors with the inputs at which its gradients are checked.

@@ -10,8 +10,6 @@ import numpy as np
 
 from minitransformer.arrays import Array
 
-__all__ = ["fits", "likely_cause", "likely_causes"]
-
 
 def likely_cause(
     found: Array,

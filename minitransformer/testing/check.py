@@ -33,8 +33,6 @@ from minitransformer.testing.second_order import backward_case, require_second_o
 from minitransformer.testing.slopes import EPS
 from minitransformer.testing.verdicts import judge, judge_rounding
 
-__all__ = ["check", "examine"]
-
 
 def examine(
     function: Callable[..., Any],

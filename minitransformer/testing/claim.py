@@ -17,8 +17,6 @@ from minitransformer.testing.measurement import Measurement
 from minitransformer.testing.real_case import RealCase
 from minitransformer.testing.report import Verdict
 
-__all__ = ["Claim", "Stop"]
-
 ROUNDINGS = 16.0
 """The error of a backward pass may be this many times the change by one rounding of its arguments."""
 TRIES = 3

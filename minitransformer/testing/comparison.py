@@ -14,8 +14,6 @@ from minitransformer.testing.input_report import InputReport
 from minitransformer.testing.measurement import Measurement
 from minitransformer.testing.slopes import glance
 
-__all__ = ["MAX_ENTRIES", "N_DIRECTIONS", "compare_all", "compare_input", "entry_scales", "errors_over_steps"]
-
 MAX_ENTRIES, N_DIRECTIONS = 256, 8
 LEAST = 0.5
 """The least that an entry moves along a direction, relative to its size."""

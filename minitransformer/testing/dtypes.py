@@ -12,8 +12,6 @@ import numpy as np
 
 from minitransformer.arrays import Array
 
-__all__ = ["Precision", "is_bfloat16", "precision_of"]
-
 BITS = 8
 NUMPY_OWN = frozenset(map(np.dtype, "efdgFD"))
 """Types that are recognised without their name, which takes NumPy a while to make."""

@@ -15,8 +15,6 @@ import numpy as np
 from minitransformer.autograd import Operation
 from minitransformer.testing.shapes import inputs_in, inputs_of
 
-__all__ = ["EXAMPLES", "Example", "examples", "examples_of_signature"]
-
 
 class Example(NamedTuple):
     """Inputs and options of one call: ``prove(operation, example.inputs, **example.options)``."""

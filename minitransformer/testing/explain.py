@@ -15,8 +15,6 @@ from minitransformer.testing.input_report import InputReport
 from minitransformer.testing.measurement import UNCLEAR
 from minitransformer.testing.slopes import EPS
 
-__all__ = ["likely_cause", "outputs_at_fault"]
-
 
 def outputs_at_fault(claim: Claim, inputs: Sequence[int]) -> str:
     """Return which outputs the wrong gradients of inputs come from, and why; empty if it is all of them."""

@@ -27,8 +27,6 @@ from minitransformer.testing.input_report import InputReport, Power, power_of, r
 from minitransformer.testing.measurement import Measurement
 from minitransformer.testing.slopes import Slope
 
-__all__ = ["GradientError", "GradientReport", "gradcheck"]
-
 
 @dataclass
 class GradientReport:

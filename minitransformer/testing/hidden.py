@@ -14,8 +14,6 @@ import numpy as np
 from minitransformer.arrays import Array
 from minitransformer.testing.adapters import LIBRARIES, Plain, Tensors
 
-__all__ = ["Hidden", "where_not_finite"]
-
 LEVELS = 3
 """How deep objects and functions inside each other are searched."""
 LONGEST = 1000

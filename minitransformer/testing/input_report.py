@@ -11,8 +11,6 @@ import numpy as np
 from minitransformer.arrays import Array
 from minitransformer.testing.slopes import Slope, relative_error
 
-__all__ = ["InputReport", "Power", "power_of", "require_sensible", "shortfall"]
-
 
 @dataclass(frozen=True)
 class Power:

@@ -19,8 +19,6 @@ from minitransformer.testing.claim import Claim, Stop
 from minitransformer.testing.dtypes import precision_of
 from minitransformer.testing.low_precision import SPREAD, typical_sizes
 
-__all__ = ["find_jump", "why_coarse"]
-
 LINES = (2.0**-18, 2.0**-12, 2.0**-9, 2.0**-6)
 """How far the inputs move at a time, relative to the inputs."""
 POINTS = 8

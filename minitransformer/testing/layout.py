@@ -21,8 +21,6 @@ import numpy as np
 from minitransformer.arrays import Array
 from minitransformer.testing.dtypes import Precision, precision_of
 
-__all__ = ["Malformed", "Output", "align", "is_inexact", "join", "leaves", "rebuild", "split"]
-
 
 class Malformed(Exception):
     """A function or its backward pass returned something that cannot be a value or gradients."""

@@ -25,8 +25,6 @@ from minitransformer.testing.measurement import UNCLEAR
 from minitransformer.testing.report import Verdict
 from minitransformer.testing.slopes import EPS
 
-__all__ = ["Loss", "losses", "typical_sizes", "widen"]
-
 TRIES = 8
 NEARBY = 2.0**-6
 """How far away another rounding of the value is searched for, relative to the inputs."""

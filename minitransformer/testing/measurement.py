@@ -10,8 +10,6 @@ from minitransformer.arrays import Array
 from minitransformer.testing.case import Case
 from minitransformer.testing.slopes import EPS, N_STEPS, Slope, first_step, glance, measure
 
-__all__ = ["UNCLEAR", "Measurement"]
-
 OBVIOUS = 1e-3
 """A relative difference that a few steps more would not remove."""
 FAR = 100.0

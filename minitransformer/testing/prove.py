@@ -15,14 +15,13 @@ import numpy as np
 
 from minitransformer.arrays import Array, asarray, to_numpy, xp
 from minitransformer.autograd import Operation, Tensor
-from minitransformer.testing.case import Case, Result, fresh
+from minitransformer.testing.adapters import fresh
+from minitransformer.testing.case import Case, Result
 from minitransformer.testing.gradcheck import GradientReport, gradcheck
 from minitransformer.testing.input_report import Power
 from minitransformer.testing.rounding import change, from_parts, loss_of_float32, sizes_of_terms
 from minitransformer.testing.rules import keep_rules
 from minitransformer.testing.slopes import relative_error
-
-__all__ = ["Proof", "Way", "prove"]
 
 COMPOSED_TOLERANCE = 1e-12
 """For float64: a few thousand roundings."""

@@ -15,8 +15,6 @@ from minitransformer.testing.case import Case
 from minitransformer.testing.dtypes import Precision, precision_of
 from minitransformer.testing.layout import Output, align, is_inexact, join, leaves, rebuild, split
 
-__all__ = ["RealCase"]
-
 
 class RealCase(Case):
     """A function of any library's arrays as one of real arrays, with one real vector as its value (see ``layout``).

@@ -9,8 +9,6 @@ from typing import Literal
 
 from minitransformer.testing.input_report import InputReport, Power, power_of
 
-__all__ = ["CheckError", "Entry", "Report", "Verdict"]
-
 Verdict = Literal["right", "wrong", "kink", "undecided", "nondeterministic", "mutates", "not finite", "malformed"]
 
 STAYS, LONG = 0.2, 4

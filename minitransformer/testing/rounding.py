@@ -24,8 +24,6 @@ from minitransformer.autograd import Tensor
 from minitransformer.testing.adapters import around_each_pass
 from minitransformer.testing.case import Case, Result, is_float
 
-__all__ = ["change", "from_parts", "loss_of_float32", "sizes_of_terms"]
-
 DELTA = 2.0**-26  # the square root of ε: changes are visible, and their squares are not
 NEARBY = 2.0**-18  # some roundings of float32
 TRIES = 8

@@ -10,8 +10,6 @@ import numpy as np
 from minitransformer.arrays import Array, asarray, xp
 from minitransformer.testing.case import Case, Result, arrays_in, is_float, nearly_same, same_bits
 
-__all__ = ["keep_rules"]
-
 
 def keep_rules(case: Case, rng: np.random.Generator) -> Result:
     """Run the operation and check that it keeps the rules."""

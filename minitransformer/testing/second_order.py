@@ -15,8 +15,6 @@ from minitransformer.testing.claim import Claim
 from minitransformer.testing.layout import leaves
 from minitransformer.testing.real_case import FlatFunction, RealCase
 
-__all__ = ["backward_case", "require_second_order"]
-
 
 def require_second_order(title: str, adapter: Adapter, second: Callable[..., Any] | None) -> None:
     """Raise a ValueError unless the backward pass has one of its own."""

@@ -21,8 +21,6 @@ from typing import NamedTuple
 
 from minitransformer.autograd import Operation
 
-__all__ = ["Inputs", "inputs_in", "inputs_of"]
-
 
 class Inputs(NamedTuple):
     """The floating-point arrays that an operation takes."""

@@ -31,8 +31,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["EPS", "N_STEPS", "STEP", "Slope", "Step", "first_step", "glance", "measure", "relative_error", "take_step"]
-
 EPS = float(np.finfo(np.float64).eps)
 STEP = EPS**0.2
 """The step at which R's truncation error h⁴ equals the rounding error ε/h, for a function with a length scale of 1."""

@@ -24,8 +24,6 @@ from minitransformer.testing.comparison import entry_scales
 from minitransformer.testing.input_report import InputReport
 from minitransformer.testing.slopes import EPS, measure
 
-__all__ = ["is_excused", "is_subgradient"]
-
 ALONE = 8
 """How many entries with a kink move alone."""
 ROUNDS = 4

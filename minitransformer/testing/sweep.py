@@ -13,8 +13,6 @@ from minitransformer.autograd import Tensor
 from minitransformer.testing.case import Case
 from minitransformer.testing.slopes import take_step
 
-__all__ = ["Sweep", "sweep"]
-
 ENTRIES = 40
 """How many entries of each input are moved."""
 

@@ -17,8 +17,6 @@ from minitransformer.testing.report import Entry, Report, Verdict
 from minitransformer.testing.slopes import EPS
 from minitransformer.testing.subgradients import is_excused, is_subgradient
 
-__all__ = ["judge", "judge_rounding"]
-
 
 def judge(claim: Claim, compared: Mapping[int, InputReport], why_not_float64: str) -> Report:
     """Return the report with the verdict."""

@@ -33,8 +33,6 @@ from minitransformer.tracing.twin import twin
 from minitransformer.tracing.values import Line, gradient_inside
 from minitransformer.tracing.watching import Backward, Call, Watcher, predict
 
-__all__ = ["Difference", "Point", "difference"]
-
 STEPS = tuple(10.0**-n for n in range(1, 13))
 TOLERANCE = 1e-6
 """The relative error that rounding alone may cause; smaller gradients are compared with this noise."""

@@ -21,8 +21,6 @@ from minitransformer.stand_ins import in_this_thread, in_use, standing_in
 from minitransformer.tracing.edits import Edit, Layout, changes_of
 from minitransformer.tracing.watching import Backward, Call, Watcher, run, watching
 
-__all__ = ["Editor", "layout_of"]
-
 StandIns = Mapping[Callable[..., Any], Callable[..., Any]]
 See = Callable[[Call], "tuple[Array, Backward] | None"]
 

@@ -25,22 +25,6 @@ import numpy as np
 
 from minitransformer.arrays import Array, is_whole, xp
 
-__all__ = [
-    "Change",
-    "Edit",
-    "HeadOff",
-    "LayerOff",
-    "Layout",
-    "SetEntry",
-    "SetMask",
-    "SetWeight",
-    "SublayerOff",
-    "Temperature",
-    "changes_of",
-    "check_index",
-    "some",
-]
-
 SUBLAYERS = ("self_attention", "cross_attention", "feed_forward")
 """The names of sub-layers: the last words of their places."""
 SITES = ("parameter", "mask", "scores", "weights", "heads", "output")

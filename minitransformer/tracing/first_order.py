@@ -19,9 +19,6 @@ from minitransformer.stand_ins import reference
 from minitransformer.tracing.edits import Change, Edit, Layout, changes_of
 from minitransformer.tracing.values import Step, Trace
 
-__all__ = ["Unpredictable", "first_order"]
-
-
 ATTENTION = "scaled_dot_product_attention"
 INSIDE = tuple(f"{ATTENTION}.{name}" for name in ("scores", "weights", "d_weights"))
 """The values inside each attention that a prediction needs; it needs the outputs of its heads, ``concat``, too."""

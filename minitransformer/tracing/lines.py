@@ -21,8 +21,6 @@ from minitransformer.arrays import Array, xp
 from minitransformer.autograd import Operation
 from minitransformer.stand_ins import reference
 
-__all__ = ["LineTracer", "Value"]
-
 
 class Value(NamedTuple):
     """An array that a line has bound to a name or written into."""
@@ -38,6 +36,8 @@ class Value(NamedTuple):
 
 
 class Statement(NamedTuple):
+    """A statement of a pass: its line, and the names that it binds, writes into and appends to."""
+
     line: int
     bound: tuple[str, ...]
     written: tuple[str, ...]
@@ -136,6 +136,8 @@ def _arrays() -> tuple[type, ...]:
 
 
 class Pass(NamedTuple):
+    """A pass of an operation, under the operation's name."""
+
     name: str
     function: Callable[..., Any]
 

@@ -15,8 +15,6 @@ from minitransformer.autograd import Tensor, is_recording
 from minitransformer.nn import LanguageModel
 from minitransformer.tracing.twin import check_model
 
-__all__ = ["LogProbability", "LogProbabilityDifference", "Loss", "Objective", "as_arguments"]
-
 PAD = 0
 
 

@@ -21,8 +21,6 @@ from minitransformer.tracing.twin import twin
 from minitransformer.tracing.values import Line, Part, Step, Trace, TracedParameter, Visit
 from minitransformer.tracing.watching import Call, Input, Watcher, predict, watching
 
-__all__ = ["trace"]
-
 
 class _Recorder:
     """Fills a trace while the model runs."""

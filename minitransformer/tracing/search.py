@@ -29,8 +29,6 @@ from minitransformer.tracing.edits import Edit
 from minitransformer.tracing.twin import check_model, twin
 from minitransformer.tracing.watching import predict
 
-__all__ = ["Alternative", "BeamNode", "BeamTree", "Choice", "beam_tree", "write"]
-
 
 class Alternative(NamedTuple):
     """A possible token at a position."""

@@ -13,8 +13,6 @@ from minitransformer.arrays import uses_kernels
 from minitransformer.autograd import concatenate, rules
 from minitransformer.stand_ins import in_use, reference, written_in
 
-__all__ = ["Source", "rule_sources", "sources"]
-
 PACKAGE = Path(__file__).parents[1]
 
 

@@ -9,8 +9,6 @@ from typing import Any, TypeVar
 from minitransformer.arrays import Array
 from minitransformer.nn import ModelOptions, Module, Parameter
 
-__all__ = ["check_model", "in_double", "modules", "twin"]
-
 M = TypeVar("M", bound=Module)
 
 

@@ -12,8 +12,6 @@ from minitransformer.arrays import Array
 from minitransformer.tracing.objectives import Objective
 from minitransformer.tracing.watching import Input
 
-__all__ = ["Line", "Part", "Step", "Trace", "TracedParameter", "Visit", "gradient_inside"]
-
 
 class Line(NamedTuple):
     """A value inside an operation, after a line of its source."""

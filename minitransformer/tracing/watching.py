@@ -30,8 +30,6 @@ from minitransformer.tracing.lines import LineTracer, Value
 from minitransformer.tracing.objectives import Loss, Objective
 from minitransformer.tracing.twin import modules
 
-__all__ = ["Call", "Input", "Run", "Watcher", "predict", "run", "watching"]
-
 Backward: TypeAlias = Callable[[Array], Sequence[Array | None]]
 _REPLACEABLE = make_tensor.__code__  # of every replaceable function: call(*args, **options)
 

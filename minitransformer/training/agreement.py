@@ -13,8 +13,6 @@ from minitransformer.training.configuration import Configuration
 from minitransformer.training.errors import RunError
 from minitransformer.training.provenance import digests_of
 
-__all__ = ["check_agreement", "check_data", "check_options", "compare_processors", "with_shares"]
-
 
 def with_shares(configuration: Configuration, ranks: Ranks) -> Configuration:
     """Return a configuration with fixed numbers of shares and BLAS threads: the rounding of sums depends on both."""

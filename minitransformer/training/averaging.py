@@ -13,8 +13,6 @@ from minitransformer.training.provenance import check_weights
 from minitransformer.training.run import RunFolder
 from minitransformer.training.state import AverageState
 
-__all__ = ["average"]
-
 
 def average(run: RunFolder, last: int) -> tuple[Path, list[int]]:
     """Write the mean of the last checkpoints' weights into the run folder.

@@ -24,16 +24,6 @@ from minitransformer.training.errors import RunError
 from minitransformer.training.options import TrainingOptions
 from minitransformer.training.state import State
 
-__all__ = [
-    "Checkpoint",
-    "Checkpoints",
-    "Report",
-    "read_checkpoint",
-    "read_state",
-    "warn",
-    "write_checkpoint",
-]
-
 S = TypeVar("S", bound=Options)
 Report = Callable[[str], None]
 

@@ -16,8 +16,6 @@ from minitransformer.options import OptionError, Options, option
 from minitransformer.tasks import DataOptions, Task, build
 from minitransformer.training.options import COUNTED_IN_STEPS, LENGTHS, TrainingOptions
 
-__all__ = ["Configuration"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Configuration(Options):

@@ -19,8 +19,6 @@ from minitransformer.training.errors import RunError
 from minitransformer.training.provenance import held_out_file
 from minitransformer.training.run import CONFIGURATION, DERIVED, SETTING_UP, DataRecord, RunFolder
 
-__all__ = ["check_free", "complete", "create_run", "fresh_folder", "holds_something"]
-
 ADDED = ("training.png", "attention.png", "parts.json", "parts.png", "with-and-without.png")
 """The files that commands add to a run folder; ``attention`` numbers further pictures."""
 

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from minitransformer.files import reason
 
-__all__ = ["RunError", "writing"]
-
 
 class RunError(RuntimeError):
     """A run folder is missing, incomplete or damaged, or already exists."""

@@ -19,8 +19,6 @@ from minitransformer.options import OptionError
 from minitransformer.sharding import ALONE, Ranks
 from minitransformer.training.scores import Quality, Share, bleu, chrf, error_rate, exact_match, token_accuracy
 
-__all__ = ["Sample", "Scores", "check_bleu", "evaluate"]
-
 NUMBERS = 2**23
 """The most logits that are computed together: in float32 they take 32 MB."""
 WIDTH = 256

@@ -17,8 +17,6 @@ from minitransformer.sharding import ALONE, Ranks, Workers, shared_step
 from minitransformer.training.configuration import Configuration
 from minitransformer.training.options import TrainingOptions
 
-__all__ = ["fix_length", "guess_seconds", "measure_step"]
-
 TRAINED = 0.9
 """The share of the minutes for steps; evaluation on held-out pairs and saving take the rest."""
 UNTIMED, FEWEST, MOST = 2, 3, 30

@@ -23,8 +23,6 @@ from minitransformer.training.provenance import check_weights
 from minitransformer.training.run import RunFolder
 from minitransformer.training.state import AverageState, State, TrainingState
 
-__all__ = ["WEIGHTS", "TrainedRun", "load", "open_model"]
-
 WEIGHTS = ("average", "mean", "best", "last")
 """The kinds of weights of a run: the average of its last checkpoints, the mean of its last steps' weights, the best
 ones on held-out pairs, those of the last checkpoint. The default is the first that the run has."""

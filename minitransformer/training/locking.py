@@ -12,8 +12,6 @@ from pathlib import Path
 from minitransformer.sharding import ALONE, Ranks
 from minitransformer.training.errors import RunError
 
-__all__ = ["lock_folder"]
-
 
 @contextmanager
 def lock_folder(folder: Path, ranks: Ranks = ALONE) -> Iterator[None]:

@@ -8,8 +8,6 @@ from collections.abc import Iterable
 from minitransformer.arrays import Array, to_numpy, xp
 from minitransformer.decoding import Diverged
 
-__all__ = ["Losses"]
-
 
 class Losses:
     """The losses since the last line of the log.

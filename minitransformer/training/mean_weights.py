@@ -7,8 +7,6 @@ from minitransformer.nn import Model
 from minitransformer.optim import Adam
 from minitransformer.sharding import Ranks
 
-__all__ = ["MeanWeights", "whole"]
-
 
 class MeanWeights:
     """The mean of the weights that an optimiser's process updates.

@@ -14,8 +14,6 @@ from minitransformer.files import FileError, parse_json, read_file
 from minitransformer.options import Options, option
 from minitransformer.training.errors import RunError, writing
 
-__all__ = ["Measurements"]
-
 
 class Measurements:
     """The measurements of a run, oldest first.

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from minitransformer.options import OptionError, Options, option
 
-__all__ = ["COUNTED_IN_STEPS", "LENGTHS", "MOST_WORKERS", "TrainingOptions"]
-
 LENGTHS = ("steps", "epochs", "minutes")
 """The options that set the length of training; one of them is used."""
 COUNTED_IN_STEPS = ("warmup_steps", "average_last", "evaluate_every", "save_every")

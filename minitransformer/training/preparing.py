@@ -17,8 +17,6 @@ from minitransformer.training.configuration import Configuration
 from minitransformer.training.evaluation import check_bleu
 from minitransformer.training.length import fix_length
 
-__all__ = ["prepare", "refuse_longer"]
-
 
 class Prepared(NamedTuple):
     """What a training run begins with."""

@@ -16,8 +16,6 @@ from minitransformer.training.configuration import Configuration
 from minitransformer.training.errors import RunError
 from minitransformer.training.run import CONFIGURATION, PAIRS, TEXT, RunFolder
 
-__all__ = ["Provenance", "check_data", "check_weights", "digests_of", "held_out_file"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance(Options):

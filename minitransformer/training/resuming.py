@@ -15,8 +15,6 @@ from minitransformer.training.run import RunFolder
 from minitransformer.training.state import TrainingState
 from minitransformer.training.trainer import Trainer
 
-__all__ = ["has_ended", "resume"]
-
 
 def has_ended(run: RunFolder, report: Report) -> bool:
     """Return whether a run is finished and complete, so that there is nothing to resume.

@@ -46,8 +46,6 @@ from minitransformer.training.errors import RunError, writing
 from minitransformer.training.measurements import Measurements
 from minitransformer.training.options import TrainingOptions
 
-__all__ = ["CONFIGURATION", "DERIVED", "PAIRS", "SETTING_UP", "TEXT", "DataRecord", "RunFolder"]
-
 CONFIGURATION = "configuration.json"
 SETTING_UP = CONFIGURATION + PARTIAL
 """In a folder without a configuration: a run is being set up, or its process was killed during the setup."""

@@ -14,8 +14,6 @@ from minitransformer.data import PAD
 from minitransformer.data.extras import MissingExtraError
 from minitransformer.data.text import normalise_text
 
-__all__ = ["Quality", "Share", "bleu", "chrf", "edit_distance", "error_rate", "exact_match", "token_accuracy"]
-
 
 @dataclass(frozen=True)
 class Share:

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 
 from minitransformer.options import OptionError, Options, option
 
-__all__ = ["AverageState", "State", "TrainingState"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class State(Options):

@@ -20,8 +20,6 @@ from minitransformer.sharding import ALONE, Ranks
 from minitransformer.training.evaluation import NUMBERS, WIDTH
 from minitransformer.training.scores import Share, token_accuracy
 
-__all__ = ["UNKNOWN_BITS", "TextScores", "evaluate_text"]
-
 UNKNOWN_BITS = log2(sys.maxunicode + 1)
 """What it takes to say which character an unknown one is: each of Unicode's is equally probable."""
 

@@ -30,8 +30,6 @@ from minitransformer.training.run import RunFolder
 from minitransformer.training.state import State, TrainingState
 from minitransformer.training.text_evaluation import TextScores, evaluate_text
 
-__all__ = ["Best", "Result", "Trainer"]
-
 LOG_EVERY = 10
 """Steps per line of the log. On a GPU the losses are read at the same interval, because reading makes the host wait."""
 

@@ -15,8 +15,6 @@ from minitransformer.nn import LanguageModel
 from minitransformer.training.scores import Share
 from minitransformer.training.text_evaluation import UNKNOWN_BITS
 
-__all__ = ["parsing_lines", "trigram_bits", "write_by_trigram", "write_texts", "xz_bits"]
-
 SPECIAL = [PAD, START, END, UNKNOWN]
 """Tokens that are no characters."""
 COMPLETIONS = (

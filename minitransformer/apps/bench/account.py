@@ -27,8 +27,6 @@ from minitransformer import arrays
 from minitransformer.apps.bench.ceiling import Layout, Product
 from minitransformer.autograd import Tensor
 
-__all__ = ["KINDS", "Account", "CountingArray", "Entry", "accounting"]
-
 KINDS = ("matrix products", "softmax", "layer norm", "dropout", "cross-entropy", "other arithmetic", "optimiser")
 """What array operations are for. Scaling and masking the scores count as softmax."""
 

@@ -38,8 +38,6 @@ from minitransformer.optim import Adam, Gradient
 from minitransformer.sharding import Sum
 from minitransformer.training import Workers, shared_step
 
-__all__ = ["WorkersShare", "prepare", "shrink", "summarise_anatomy"]
-
 TINY_STEPS = 30
 
 

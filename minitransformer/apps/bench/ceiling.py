@@ -19,8 +19,6 @@ import numpy as np
 
 from minitransformer.arrays import Array
 
-__all__ = ["Layout", "Product", "time_products"]
-
 LONG_ENOUGH = 0.01
 """How long a product is repeated, in seconds."""
 

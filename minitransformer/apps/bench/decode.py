@@ -12,8 +12,6 @@ from minitransformer.apps.bench.program import command
 from minitransformer.apps.bench.turns import Entrant, take_turns
 from minitransformer.apps.bench.workloads import CONFIGURATIONS, Workload
 
-__all__ = ["agreement", "decoding_workload", "measure_decoding", "summarise"]
-
 LARGEST_BATCH = {"base": 16}
 """The number of sentences decoded together; by default as many as in a training step."""
 TIE = 1e-3

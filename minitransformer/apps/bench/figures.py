@@ -10,8 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Ratio", "fit_powers", "median_of_all", "ratio", "slope"]
-
 
 class Ratio(NamedTuple):
     """How many times as long one program takes as another."""

@@ -28,8 +28,6 @@ from minitransformer.arrays import asarray, card, device_memory, free_device_mem
 from minitransformer.optim import Adam
 from minitransformer.training import Workers, shared_step
 
-__all__ = ["allow_tf32", "compare_with_rate", "matmul_rate", "prepare_ours", "prepare_pytorch"]
-
 SIDE = 8192
 """Rows and columns of the large product's matrices, 268 MB each."""
 LONG_ENOUGH = 0.1

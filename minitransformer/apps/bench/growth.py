@@ -25,8 +25,6 @@ from minitransformer.apps.bench.program import command
 from minitransformer.apps.bench.turns import Process, ProcessError
 from minitransformer.apps.bench.workloads import Workload
 
-__all__ = ["AXES", "Axis", "Curve", "measure_growth"]
-
 CENTRE = Workload().changed(d_model=128, n_heads=4, n_layers=2, d_ff=512, vocabulary=512, batch=8, length=32)
 LONG = Workload().changed(d_model=32, n_heads=1, n_layers=3, d_ff=128, vocabulary=64, batch=1, length=64)
 ENOUGH = 1.0

@@ -15,8 +15,6 @@ import numpy as np
 
 from minitransformer.arrays import blas
 
-__all__ = ["describe", "machine_memory", "peak_memory", "processor", "resident_memory", "settle"]
-
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 

@@ -14,8 +14,6 @@ from minitransformer.apps.bench.turns import Entrant, Outcome, take_turns
 from minitransformer.apps.bench.workloads import CONFIGURATIONS, GPU_CONFIGURATIONS
 from minitransformer.arrays import backend
 
-__all__ = ["LABELS", "compare", "measure_speed"]
-
 LABELS = {"ours": "minitransformer", "eager": "PyTorch eager", "compiled": "torch.compile"}
 ANATOMY_ROUNDS = 3
 

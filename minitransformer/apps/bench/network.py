@@ -19,8 +19,6 @@ from typing import Any
 
 from minitransformer.apps.bench.workloads import BASE, Workload
 
-__all__ = ["GIGABIT", "LATENCY", "PAPER", "Network", "bytes_received", "parameters_of", "project"]
-
 GIGABIT = 1e9 / 8
 """Bytes a second."""
 LATENCY = 50e-6

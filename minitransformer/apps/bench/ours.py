@@ -17,8 +17,6 @@ from minitransformer.nn import Transformer
 from minitransformer.optim import Adam
 from minitransformer.training import Workers, default_workers, shared_step
 
-__all__ = ["WARM_UP", "Program", "build", "prepare", "prepare_growth", "random_batch", "time_steps", "workers_for"]
-
 WARM_UP = 2
 """The number of warm-up steps."""
 Program = tuple[Callable[[int], dict[str, Any]], dict[str, Any]]

@@ -23,8 +23,6 @@ from minitransformer.data import END, PAD, START
 from minitransformer.decoding import beam_search, greedy
 from minitransformer.nn import Transformer
 
-__all__ = ["Translations", "decoding_model", "margins", "max_length", "prepare", "random_sources", "warm_up"]
-
 MORE_THAN_SOURCE = 10
 """How many tokens more than its source a target sentence has."""
 

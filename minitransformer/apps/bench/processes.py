@@ -16,8 +16,6 @@ from minitransformer.optim import Adam
 from minitransformer.sharding import MPI
 from minitransformer.training import Workers, shared_step
 
-__all__ = ["DelayedMPI", "prepare"]
-
 GLANCE = 0.005
 """The interval in seconds at which a process checks for its turn; a blocking MPI call would keep a core busy."""
 

@@ -24,8 +24,6 @@ from minitransformer.arrays import backend, use
 if TYPE_CHECKING:
     from minitransformer.apps.bench.ours import Program
 
-__all__ = ["command", "main"]
-
 
 def command(program: str, workload: Workload, workers: int | None = None, **more: float) -> list[str]:
     """Return the command line of a process that does these steps, with the array library in use here."""

@@ -18,8 +18,6 @@ from typing import Any
 from minitransformer.apps.bench.ours import WARM_UP, Program, random_batch, time_steps
 from minitransformer.apps.bench.workloads import LABEL_SMOOTHING, LEARNING_RATE, Workload
 
-__all__ = ["MORE", "prepare", "stepper"]
-
 MORE = (
     "PyTorch's nn.Transformer does slightly more: it also drops attention weights and hidden features, its "
     "projections have biases, and it has two more layer norms."

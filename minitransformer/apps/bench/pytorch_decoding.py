@@ -34,8 +34,6 @@ from minitransformer.data import END, PAD, START
 from minitransformer.nn import Transformer
 from minitransformer.ops import sinusoidal_positions
 
-__all__ = ["Translator", "beam", "greedy", "prepare"]
-
 NEVER = [PAD, START]
 """Tokens that are never written."""
 

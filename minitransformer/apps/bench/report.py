@@ -8,8 +8,6 @@ from typing import Any
 from minitransformer.apps.bench.pytorch import MORE
 from minitransformer.apps.bench.workloads import ALPHA, BEAM, Workload
 
-__all__ = ["decoding_text", "duration", "growth_text", "header", "memory", "processes_text", "speed_text", "wrap"]
-
 COLUMNS = 100
 ON_A_CPU = "Memory is the peak of the whole process."
 ON_A_CARD = (

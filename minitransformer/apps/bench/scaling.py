@@ -18,8 +18,6 @@ from minitransformer.apps.bench.workloads import CONFIGURATIONS, Workload
 from minitransformer.arrays import blas
 from minitransformer.data import MissingExtraError
 
-__all__ = ["find_mpiexec", "measure_processes"]
-
 COUNTS = (2, 4, 8)
 """Numbers of processes."""
 SLOW = Network(0.001, GIGABIT)

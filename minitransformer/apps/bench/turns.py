@@ -15,8 +15,6 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-__all__ = ["Entrant", "Outcome", "Process", "ProcessError", "steps_in_a_turn", "take_turns"]
-
 TURN = 1.2
 """How long a turn should take, in seconds."""
 PAUSE = 0.2

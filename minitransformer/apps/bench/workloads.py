@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from minitransformer.nn import ModelOptions
 from minitransformer.options import Options, option
 
-__all__ = ["ALPHA", "BEAM", "CONFIGURATIONS", "GPU_CONFIGURATIONS", "LABEL_SMOOTHING", "LEARNING_RATE", "Workload"]
-
 LABEL_SMOOTHING = 0.1
 LEARNING_RATE = 1e-4
 BEAM = 4

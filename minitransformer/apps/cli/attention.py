@@ -16,8 +16,6 @@ from minitransformer.apps.cli.parser import path
 from minitransformer.apps.cli.pictures import translate_with_maps
 from minitransformer.apps.cli.run_options import add_run, load_chosen
 
-__all__ = ["add_arguments", "run"]
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the run, the text and where the picture goes."""

@@ -10,8 +10,6 @@ import argparse
 from minitransformer.apps.cli.parser import path
 from minitransformer.training import RunFolder, average
 
-__all__ = ["add_arguments", "run"]
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the run and how many."""

@@ -29,8 +29,6 @@ from minitransformer.apps.cli.output_paths import check_writable
 from minitransformer.arrays import backend
 from minitransformer.training import MOST_WORKERS
 
-__all__ = ["add_arguments", "run"]
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what to measure, how long, and where the results go."""

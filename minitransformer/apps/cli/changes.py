@@ -21,8 +21,6 @@ from minitransformer.apps.paper.changes import measure_changes
 from minitransformer.apps.paper.report import changes_text
 from minitransformer.arrays import backend
 
-__all__ = ["add_arguments", "run"]
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the task, how long each model is trained, and where the runs and results go."""

@@ -22,8 +22,6 @@ from minitransformer.apps.learn.trainings import (
 from minitransformer.apps.learn.verdict import Wrong
 from minitransformer.arrays import using
 
-__all__ = ["LAST", "run_training", "suggest_training", "training_command"]
-
 WHOLE = {8: "", 9: " --norm rms --activation swiglu --positions rotary --n-kv-heads 2"}
 """The chapters after which the whole model is trained with the learner's functions, and the options of the training."""
 LAST = max(WHOLE)

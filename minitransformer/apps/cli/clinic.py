@@ -26,8 +26,6 @@ from minitransformer.apps.learn.clinic import (
     overview,
 )
 
-__all__ = ["add_arguments", "run"]
-
 WIDTH = 78
 
 

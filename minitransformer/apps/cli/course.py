@@ -22,8 +22,6 @@ from minitransformer.apps.learn.grading import SECONDS, Result, grade, read_subm
 from minitransformer.durable import check_replaceable, write_whole
 from minitransformer.files import reason
 
-__all__ = ["add_arguments", "run"]
-
 WIDTH = 78
 SHOWN = 4
 """How many exercises of a student are named in one state."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from minitransformer.console import spell_out
 
-__all__ = ["UsageError", "one_line"]
-
 LONGEST = 1000
 """Longer messages, in characters, are cut in the middle."""
 

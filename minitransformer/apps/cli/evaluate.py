@@ -19,8 +19,6 @@ from minitransformer.apps.cli.text_runs import evaluate_run
 from minitransformer.data import read_parallel
 from minitransformer.training import RunFolder, evaluate
 
-__all__ = ["add_arguments", "run"]
-
 SHOWN = 10
 
 

@@ -31,8 +31,6 @@ from minitransformer.training import RunFolder
 if TYPE_CHECKING:
     from minitransformer.apps.explorer import Session
 
-__all__ = ["add_arguments", "run"]
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the run, the text, and whether a file is written or a server started."""

@@ -14,8 +14,6 @@ from minitransformer.apps.cli.parser import path
 from minitransformer.apps.cli.run_options import add_run, load_chosen
 from minitransformer.apps.exchange import QUANTIZATIONS, WRITERS, ExportError, check_new, write_ctranslate2
 
-__all__ = ["add_arguments", "run"]
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the run, the program, and where the files go."""

@@ -20,8 +20,6 @@ from minitransformer.apps.paper.position_tasks import TASKS
 from minitransformer.apps.paper.positions import POSITIONS, PositionsSizes, measure_positions
 from minitransformer.apps.paper.report import extrapolation_text, positions_text
 
-__all__ = ["add_arguments", "run"]
-
 OUT = Path("runs/extrapolation")
 STEPS = PositionsSizes.steps
 

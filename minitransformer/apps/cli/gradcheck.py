@@ -17,8 +17,6 @@ from minitransformer.apps.cli.output_paths import check_writable
 from minitransformer.apps.cli.parser import path
 from minitransformer.testing import examples, prove, sweep
 
-__all__ = ["add_arguments", "run"]
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the operation or function, its arrays, the seed and the picture."""

@@ -18,8 +18,6 @@ from minitransformer.apps.paper.heads import held_out_groups, measure_heads
 from minitransformer.apps.paper.report import heads_text
 from minitransformer.training import RunFolder
 
-__all__ = ["add_arguments", "run"]
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the run, how many pairs, and where the results go."""

@@ -11,8 +11,6 @@ import argparse
 from minitransformer.apps.cli.parser import path
 from minitransformer.apps.exchange import READERS, check_new, write_run
 
-__all__ = ["add_arguments", "run"]
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the program, the folder, and where the run goes."""

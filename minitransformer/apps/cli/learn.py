@@ -31,8 +31,6 @@ from minitransformer.apps.learn import (
 )
 from minitransformer.apps.learn.grading import grade, read_submission
 
-__all__ = ["add_arguments", "run"]
-
 ACTIONS = ("watch", "check", "hint", "next", "list", "reset", "solution", "train", "clinic")
 WIDTH = 78
 LOOK = 0.3

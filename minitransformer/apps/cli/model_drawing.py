@@ -7,8 +7,6 @@ from itertools import zip_longest
 
 from minitransformer.apps.learn.model import Box, Row
 
-__all__ = ["draw_model"]
-
 INNER = 37
 """The width of a box without its borders: a mark, the longest name and a note of up to five letters."""
 MARKS = {"yours": "x", "wrong": "!", "engine": "."}

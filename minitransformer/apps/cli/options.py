@@ -14,8 +14,6 @@ from minitransformer.options import Declaration
 from minitransformer.tasks import TASKS, build, recipe_file, recipe_names
 from minitransformer.training import LENGTHS, Configuration
 
-__all__ = ["add_options", "describe", "flag_of", "read_configuration", "with_flags"]
-
 KINDS = {int: "N", float: "X", str: "NAME"}
 OPTIONS = {name: one for name, one in Configuration.declarations().items() if one.metadata.get("flag")}
 """The options of a configuration that are options of the command line."""

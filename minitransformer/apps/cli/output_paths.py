@@ -9,8 +9,6 @@ from minitransformer.apps.cli.errors import UsageError
 from minitransformer.durable import check_replaceable
 from minitransformer.files import reason
 
-__all__ = ["check_writable"]
-
 PICTURES = (".png", ".pdf", ".svg")
 PAGES = (".html", ".htm")
 

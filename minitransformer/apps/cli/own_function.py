@@ -17,8 +17,6 @@ from minitransformer.apps.cli.errors import UsageError, one_line
 from minitransformer.apps.cli.output_paths import check_writable
 from minitransformer.testing import Example, Report, examine, examples_of_signature
 
-__all__ = ["add_arguments", "refuse", "run"]
-
 OPTIONS = ("signature", "dtype", "backward", "detects")
 CHECKER = os.path.dirname(testing.__file__), __file__
 """The source files of the checker, of which an error of the user's function shows no lines."""

@@ -35,17 +35,6 @@ from minitransformer.data import all_batches
 from minitransformer.sharding import ALONE
 from minitransformer.training import RunFolder, Trainer
 
-__all__ = [
-    "add_training_options",
-    "add_with",
-    "chosen_parts",
-    "compare",
-    "draw_parts",
-    "in_place",
-    "try_own_parts",
-    "with_parts_of_run",
-]
-
 Command = Callable[[argparse.Namespace], int]
 WIDTH = 78
 

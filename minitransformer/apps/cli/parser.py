@@ -12,8 +12,6 @@ from typing import Any, NoReturn
 
 from minitransformer.apps.cli.errors import one_line
 
-__all__ = ["Parser", "path"]
-
 
 class Parser(argparse.ArgumentParser):
     """A parser whose messages take one line, and suggest the word that was probably meant."""

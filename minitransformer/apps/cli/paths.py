@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import argparse
 
-from minitransformer.apps.cli.results import add_arguments, run_experiment
+from minitransformer.apps.cli.results import add_arguments as add_arguments
+from minitransformer.apps.cli.results import run_experiment
 from minitransformer.apps.paper.paths import measure_paths
 from minitransformer.apps.paper.report import paths_text
-
-__all__ = ["add_arguments", "run"]
 
 
 def run(args: argparse.Namespace) -> int:

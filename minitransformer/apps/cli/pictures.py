@@ -12,8 +12,6 @@ from minitransformer.decoding import check_sentence, hypotheses
 from minitransformer.nn import LanguageModel
 from minitransformer.training import RunFolder, TrainedRun
 
-__all__ = ["draw_attention", "draw_curves", "translate_with_maps"]
-
 
 def draw_curves(folder: RunFolder, last: Mapping[str, Any], title: str) -> Path:
     """Draw loss and accuracy over the steps, with a last measurement, into the run folder; return where."""

@@ -16,8 +16,6 @@ from minitransformer.apps.cli.errors import UsageError
 from minitransformer.arrays import choose_card
 from minitransformer.sharding import ALONE, Ranks, launched_rank, start
 
-__all__ = ["add_distributed", "quiet", "run_together", "start_ranks"]
-
 GRACE = 1.0
 """Seconds for which other processes hold back an error: the first process reports an error that occurs in all."""
 

@@ -15,8 +15,6 @@ from minitransformer.decoding import Diverged
 from minitransformer.tasks import TextCorpus
 from minitransformer.training import Result, RunFolder, Scores, TextScores, TrainedRun, Trainer
 
-__all__ = ["INTERRUPTED", "describe_scores", "describe_weights", "note", "percent", "train"]
-
 INTERRUPTED = 130
 """The exit status after Ctrl-C."""
 FIRST = 20

@@ -9,12 +9,11 @@ from __future__ import annotations
 import argparse
 from functools import partial
 
-from minitransformer.apps.cli.results import add_arguments, run_experiment
+from minitransformer.apps.cli.results import add_arguments as add_arguments
+from minitransformer.apps.cli.results import run_experiment
 from minitransformer.apps.paper.recall import measure_recall
 from minitransformer.apps.paper.recall_model import RecallSizes
 from minitransformer.apps.paper.report import recall_text
-
-__all__ = ["add_arguments", "run"]
 
 
 def run(args: argparse.Namespace) -> int:

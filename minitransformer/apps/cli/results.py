@@ -12,8 +12,6 @@ from minitransformer.apps.cli.errors import one_line
 from minitransformer.apps.cli.output_paths import check_writable
 from minitransformer.apps.cli.parser import path
 
-__all__ = ["add_arguments", "run_experiment", "show", "tell"]
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add where the results go."""

@@ -14,8 +14,6 @@ from minitransformer.apps.cli.progress import note, train
 from minitransformer.arrays import backend
 from minitransformer.training import RunFolder, has_ended, lock_folder, resume
 
-__all__ = ["add_arguments", "run"]
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the run."""

@@ -13,8 +13,6 @@ from minitransformer.options import OptionError
 from minitransformer.sharding import ALONE
 from minitransformer.training import WEIGHTS, RunFolder, TrainedRun, load
 
-__all__ = ["add_beam", "add_run", "check_beam", "choose_beam", "load_chosen"]
-
 
 def add_run(parser: argparse.ArgumentParser) -> None:
     """Add the run and which of its weights."""

@@ -17,8 +17,6 @@ from minitransformer.files import FileError
 from minitransformer.sharding import ALONE, launched_rank
 from minitransformer.training import RunError
 
-__all__ = ["discard_output", "run_command", "run_parsed"]
-
 Command = Callable[[argparse.Namespace], int]
 
 

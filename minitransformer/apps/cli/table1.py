@@ -10,12 +10,11 @@ from __future__ import annotations
 import argparse
 
 from minitransformer.apps.cli.errors import UsageError
-from minitransformer.apps.cli.results import add_arguments, run_experiment
+from minitransformer.apps.cli.results import add_arguments as add_arguments
+from minitransformer.apps.cli.results import run_experiment
 from minitransformer.apps.paper.report import table1_text
 from minitransformer.apps.paper.table1 import measure_table1
 from minitransformer.arrays import backend
-
-__all__ = ["add_arguments", "run"]
 
 
 def run(args: argparse.Namespace) -> int:

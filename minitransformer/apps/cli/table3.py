@@ -18,8 +18,6 @@ from minitransformer.apps.paper.table3 import ROWS, format_means, format_table, 
 from minitransformer.apps.paper.variations import train_variations
 from minitransformer.arrays import backend
 
-__all__ = ["add_arguments", "run"]
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add how long each model is trained, and which rows."""

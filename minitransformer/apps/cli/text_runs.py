@@ -30,8 +30,6 @@ from minitransformer.training import (
     xz_bits,
 )
 
-__all__ = ["describe_progress", "describe_text_scores", "evaluate_run"]
-
 SHOWN = 160
 """The number of characters that a model in training writes, as a sign of its progress."""
 TEXTS, LENGTH = 32, 500

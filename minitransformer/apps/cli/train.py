@@ -27,8 +27,6 @@ from minitransformer.apps.learn.model import Parts, Trial, record
 from minitransformer.arrays import backend, blas
 from minitransformer.training import RunFolder, Trainer, check_free, create_run, fresh_folder, lock_folder
 
-__all__ = ["add_arguments", "run"]
-
 SMALL = 4_000_000
 """Parameters up to which processes were clearly faster than threads; see docs/benchmarks.md."""
 

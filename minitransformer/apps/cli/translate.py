@@ -15,8 +15,6 @@ from minitransformer.data import normalise_text, split_lines
 from minitransformer.decoding import check_sentence, hypotheses
 from minitransformer.files import reason
 
-__all__ = ["add_arguments", "run"]
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the run, the text, and how to search."""

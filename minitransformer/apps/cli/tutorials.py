@@ -15,8 +15,6 @@ from pathlib import Path
 
 from minitransformer.apps.cli.errors import UsageError
 
-__all__ = ["add_arguments", "run"]
-
 CLONE = Path(__file__).parents[3]
 """The clone of the repository that this package is in, unless it was installed as a wheel."""
 

@@ -16,8 +16,6 @@ from minitransformer.apps.cli.run_options import add_run, load_chosen
 from minitransformer.decoding import SamplingOptions
 from minitransformer.options import OptionError
 
-__all__ = ["add_arguments", "run"]
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the run, the beginning of the text, its length, and how characters are drawn."""

@@ -51,8 +51,6 @@ from minitransformer.arrays import Array
 from minitransformer.data import PAD, SPECIALS, START, Characters, Tokeniser, Words
 from minitransformer.files import FileError
 
-__all__ = ["ACTIVATIONS", "Parameter", "parameters", "read_ctranslate2"]
-
 ACTIVATIONS = {0: "relu", 2: "silu", 3: "gelu", 4: "quick_gelu"}
 """Our name of each activation; 1 is gelu with tanh."""
 HEADS = {"TransformerBase": 8, "TransformerBig": 16, "TransformerSpec": 8}

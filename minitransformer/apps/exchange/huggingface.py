@@ -50,8 +50,6 @@ from minitransformer.arrays import Array, to_numpy
 from minitransformer.data import START
 from minitransformer.files import FileError
 
-__all__ = ["ACTIVATIONS", "Parameter", "parameters", "read_huggingface"]
-
 ACTIVATIONS = {"relu": "relu", "swish": "silu", "silu": "silu", "gelu": "gelu", "quick_gelu": "quick_gelu"}
 """Our name of each activation."""
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")

@@ -46,8 +46,6 @@ from minitransformer.arrays import Array
 from minitransformer.data import Tokeniser, Words, sentencepiece_model
 from minitransformer.files import FileError, read_file, require_regular_file
 
-__all__ = ["parameters", "read_marian", "read_npz"]
-
 ACTIVATIONS = {"relu": "relu", "swish": "silu", "gelu": "quick_gelu"}
 OPTIONS = "special:model.yml"
 ONLY = {

@@ -25,8 +25,6 @@ from minitransformer.apps.exchange.reading import shown
 from minitransformer.arrays import Array
 from minitransformer.files import FileError, read_file
 
-__all__ = ["ModelBin", "Variables", "read_model_bin"]
-
 VERSIONS = range(2, 7)
 TYPES = ("float32", "int8", "int16", "int32", "float16", "bfloat16")
 """The types of numbers by their place, from version 4 on."""

@@ -19,8 +19,6 @@ from minitransformer.files import FileError, read_file
 from minitransformer.tasks import Corpus, build
 from minitransformer.training import Checkpoint, Configuration, Provenance, RunFolder, TrainingState, create_run
 
-__all__ = ["NEVER_WRITTEN", "OurIds", "Published", "arrange", "find_sinusoidal", "read_pieces", "write_run"]
-
 NEVER_WRITTEN = -1e4
 """The logit of a token that the other program has not: its probability is zero, and its gradient too."""
 FIRST_POSITIONS = range(3)

@@ -44,8 +44,6 @@ import numpy as np
 from minitransformer.arrays import Array, to_numpy
 from minitransformer.nn import ModelOptions, check_sizes
 
-__all__ = ["from_pytorch", "to_pytorch"]
-
 
 class _Pair(NamedTuple):
     """One parameter: its name here, its names in PyTorch (several if it is shared), and whether it is transposed."""

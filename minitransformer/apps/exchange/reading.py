@@ -12,8 +12,6 @@ from safetensors import SafetensorError, safe_open
 from minitransformer.arrays import Array
 from minitransformer.files import FileError, read_file, read_json, require_regular_file
 
-__all__ = ["Fields", "read_ids", "read_tensors", "read_tokens", "shown"]
-
 TYPES = {"F16": "float16", "F32": "float32", "F64": "float64"}
 """The number types of safetensors that NumPy has; weights are read in them."""
 _MISSING: Any = object()

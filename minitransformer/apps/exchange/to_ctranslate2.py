@@ -35,8 +35,6 @@ from minitransformer.decoding import SearchOptions
 from minitransformer.nn import ModelOptions
 from minitransformer.training import TrainedRun
 
-__all__ = ["QUANTIZATIONS", "write_ctranslate2"]
-
 QUANTIZATIONS = ("int8", "int16", "float16")
 """The types that weights may have instead of float32."""
 POSITIONS = 1024

@@ -31,8 +31,6 @@ from minitransformer.decoding import SearchOptions
 from minitransformer.nn import ModelOptions
 from minitransformer.training import TrainedRun
 
-__all__ = ["write_huggingface"]
-
 LONGEST = 512
 """The most tokens of a translation with its start, where the run has no limit of its own."""
 POSITIONS = 1024

@@ -17,11 +17,6 @@ from minitransformer.nn import ModelOptions
 from minitransformer.options import Options
 from minitransformer.training import RunError, TrainedRun
 
-__all__ = [
-    "CARRIED", "ExportError", "check_new", "head_sizes", "new_folder", "require_carried", "require_same",
-    "sentencepiece_models",
-]  # fmt: skip
-
 
 class ExportError(ValueError):
     """A model computes what the other program cannot."""

@@ -11,8 +11,6 @@ from typing import Any, TypeVar
 
 from minitransformer import tracing
 
-__all__ = ["MOST_EDITS", "Body", "RequestError", "describe_objective", "read_edits", "read_objective"]
-
 T = TypeVar("T")
 
 MOST_EDITS = 100

@@ -14,8 +14,6 @@ from collections.abc import Mapping
 from graphlib import CycleError, TopologicalSorter
 from importlib.resources import files
 
-__all__ = ["TYPES", "bundle", "page_files", "single_page"]
-
 TYPES = {
     "html": "text/html; charset=utf-8",
     "css": "text/css; charset=utf-8",

@@ -15,9 +15,6 @@ from minitransformer.data import Tokeniser
 from minitransformer.decoding import Diverged
 from minitransformer.nn import Module
 
-__all__ = ["describe_places", "describe_tokens", "describe_trace", "refusing", "winner"]
-
-
 PACKAGE = Path(__file__).parents[2]
 
 

@@ -16,8 +16,6 @@ from minitransformer.arrays import to_numpy
 from minitransformer.nn import LanguageModel, Model, Transformer
 from minitransformer.tracing import Loss, modules, predict, twin
 
-__all__ = ["growth"]
-
 MOST_CHECKPOINTS = 40
 """The maximum number of checkpoints shown, evenly spaced; the last one is always included."""
 MOST_WEIGHTS = 1_000_000

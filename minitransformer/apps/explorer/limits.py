@@ -12,8 +12,6 @@ from typing import Any, Generic, TypeVar
 from minitransformer import ops
 from minitransformer.stand_ins import in_this_thread, in_use, standing_in
 
-__all__ = ["Recent", "TimeLimitError", "time_limit"]
-
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 

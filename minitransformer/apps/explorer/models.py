@@ -8,8 +8,6 @@ from minitransformer.nn import LanguageModel, Transformer
 from minitransformer.tracing import in_double
 from minitransformer.training import RunError, RunFolder, TrainedRun, open_model, read_checkpoint
 
-__all__ = ["Models"]
-
 MOST_MODELS = 6
 MOST_BYTES = 2**30
 

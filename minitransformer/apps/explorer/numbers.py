@@ -11,8 +11,6 @@ import numpy as np
 
 from minitransformer.arrays import Array, to_numpy
 
-__all__ = ["MOST_VALUES", "encode", "finite", "picture_shape", "statistics", "window"]
-
 MOST_VALUES = 65_536
 """The most values in one answer."""
 

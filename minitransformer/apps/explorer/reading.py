@@ -12,8 +12,6 @@ from minitransformer.decoding import SearchOptions, check_sentence, greedy, long
 from minitransformer.nn import LanguageModel, Model
 from minitransformer.training import RunError, RunFolder, TrainedRun
 
-__all__ = ["MOST_WRITTEN", "Reading", "reading_of"]
-
 MOST_TOKENS = 128
 """The most tokens of a sentence, its end included."""
 MOST_CHARACTERS = 10_000

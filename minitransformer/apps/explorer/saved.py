@@ -26,8 +26,6 @@ from minitransformer.apps.explorer.session import Session
 from minitransformer.arrays import to_numpy
 from minitransformer.durable import write_whole
 
-__all__ = ["left_out", "save"]
-
 BEAM = 4
 MANY_PARAMETERS = 2_000_000
 """Of larger models a file would be too long for browsers with full precision."""

@@ -27,8 +27,6 @@ from minitransformer.apps.explorer.limits import TimeLimitError, time_limit
 from minitransformer.apps.explorer.session import REQUESTS, Session
 from minitransformer.files import reason
 
-__all__ = ["Explorer", "PortError"]
-
 HOST = "127.0.0.1"
 FIRST_PORT = 8642
 N_PORTS = 20

@@ -39,8 +39,6 @@ from minitransformer.data import END, START
 from minitransformer.nn import Model, Transformer
 from minitransformer.training import RunFolder, TrainedRun
 
-__all__ = ["REQUESTS", "Session"]
-
 REQUESTS = ("model", "translate", "trace", "tensor", "difference", "sources", "formulas", "training")
 """The requests: names of methods of `Session`."""
 

@@ -11,8 +11,6 @@ from minitransformer.apps.learn.bank import find
 from minitransformer.apps.learn.referee import execute, explain
 from minitransformer.apps.learn.verdict import Unsolved, Wrong
 
-__all__ = ["Missing", "load_answer", "load_answers"]
-
 
 class Missing(Exception):
     """Functions of a learner's cannot be loaded; the message names the exercises, their files and the reasons.

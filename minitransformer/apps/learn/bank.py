@@ -27,8 +27,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Exercise", "bank", "find"]
-
 SOURCES = Path(__file__).parent / "exercises"
 MARKED = re.compile(
     r"^ *# \[solution\n(?P<solution>(?:.*\n)+?) *# solution\] in the exercise:\n(?P<todo>(?: *#: .*\n)+)", re.MULTILINE

@@ -15,8 +15,6 @@ from minitransformer.durable import check_folder, make_folder, replace, write_wh
 from minitransformer.files import read_json
 from minitransformer.options import Options, option
 
-__all__ = ["FOLDER", "Book", "command", "find_folder"]
-
 FOLDER = Path("my-exercises")
 """The default folder of a learner's exercises."""
 PROGRESS = ".progress.json"

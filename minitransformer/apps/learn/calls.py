@@ -33,8 +33,6 @@ from minitransformer.apps.learn.referee import Failed, Verdict, execute, explain
 from minitransformer.apps.learn.verdict import Unsolved, Wrong
 from minitransformer.apps.learn.watch import watch
 
-__all__ = ["judge_apart"]
-
 LONGEST_MESSAGE = 16 * 2**20
 """The largest result of a learner's function, in bytes."""
 LONGEST_WORDS = 4000

@@ -33,8 +33,6 @@ from minitransformer.arrays import blas, use
 from minitransformer.console import accept_all_characters
 from minitransformer.files import FileError, read_file
 
-__all__ = ["Ended", "Limits", "guard", "judge_in_child", "last_save", "run_in_child"]
-
 if sys.platform == "linux":
     CONTEXT = multiprocessing.get_context("fork")
 else:

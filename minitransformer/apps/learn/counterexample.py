@@ -15,8 +15,6 @@ import numpy as np
 from minitransformer.apps.learn.bank import find
 from minitransformer.apps.learn.verdict import Wrong, as_array, compare, refuse_unsolved
 
-__all__ = ["Claim", "claims_of", "judge_claims", "measure_gradients", "read_answer", "read_arrays"]
-
 CLEAR = 1e-2
 """The minimum error of the false claim, relative to the largest entry."""
 SLIGHT = 1e-6

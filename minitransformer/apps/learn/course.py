@@ -17,8 +17,6 @@ from typing import Any
 from minitransformer.apps.learn.bank import Exercise, bank
 from minitransformer.durable import write_whole
 
-__all__ = ["Lab", "Tutorial", "Week", "weeks", "write_plan"]
-
 DATA = Path(__file__).with_suffix(".toml")
 EXERCISE_MINUTES, PATIENT_MINUTES = 10, 15
 """The usual time for an exercise, and for a patient of the clinic."""

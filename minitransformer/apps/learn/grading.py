@@ -20,8 +20,6 @@ from minitransformer.arrays import blas, using
 from minitransformer.console import spell_out
 from minitransformer.files import FileError, read_file
 
-__all__ = ["SECONDS", "STATES", "Result", "Submission", "grade", "read_submission", "read_submissions", "write_csv"]
-
 SECONDS = 10.0
 """The default time limit of an exercise."""
 LARGEST = 2**20

@@ -14,8 +14,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Function", "Reader", "Writer"]
-
 Function = Callable[..., Any]
 NUMERIC = "biufcSU"
 """The kinds of array types of which the bytes are sent."""

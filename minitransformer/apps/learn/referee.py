@@ -16,8 +16,6 @@ from minitransformer.apps.learn.book import command
 from minitransformer.apps.learn.verdict import Unsolved, Wrong, judge_all_cases, refuse_unsolved
 from minitransformer.apps.learn.watch import is_the_learners, watch
 
-__all__ = ["Failed", "Verdict", "blame_the_check", "execute", "explain", "judge", "judge_file"]
-
 WIDTH = 78
 PACKAGE = Path(__file__).parents[1]
 """Its files are no learner's."""

@@ -26,8 +26,6 @@ import numpy as np
 
 from minitransformer.apps.learn.bank import SOURCES, find
 
-__all__ = ["edit", "mistaken", "mistaken_parts", "read_mistakes", "solution_of", "wrong_solutions"]
-
 
 def edit(text: str, old: str, new: str, where: str) -> str:
     """Return a text with one piece replaced.

@@ -21,21 +21,6 @@ import numpy as np
 from minitransformer.autograd import Operation
 from minitransformer.testing import GradientError, GradientReport, draw_cotangent, fits, gradcheck, likely_causes
 
-__all__ = [
-    "Unsolved",
-    "Wrong",
-    "agree",
-    "as_array",
-    "check_bits",
-    "check_cases",
-    "check_gradients",
-    "compare",
-    "judge_all_cases",
-    "refuse_unsolved",
-    "refuse_writing",
-    "take",
-]
-
 WIDTH = 78
 LARGEST_GRID = 16
 """Results with more rows or columns than this are not drawn."""

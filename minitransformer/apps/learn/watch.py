@@ -12,8 +12,6 @@ import numpy as np
 
 from minitransformer.apps.learn.verdict import refuse_writing
 
-__all__ = ["copy_inputs", "is_the_learners", "watch"]
-
 
 def watch(answer: Any) -> Any:
     """Return a function that calls the answer with copies, and raises ``Wrong`` if the call has written to one.

@@ -42,8 +42,6 @@ from minitransformer.sharding import Workers, shared_step
 from minitransformer.tasks import build
 from minitransformer.training import Configuration, Trainer, writing
 
-__all__ = ["Sizes", "base_configuration", "choose_sizes", "compare", "measure_changes", "rows_of", "with_sizes"]
-
 BASE: Mapping[str, Any] = {
     "norm": "post", "activation": "relu", "positions": "sinusoidal", "schedule": "inverse_sqrt", "weight_decay": 0.0,
     "label_smoothing": 0.0, "average_last": 1,

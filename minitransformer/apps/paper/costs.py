@@ -31,8 +31,6 @@ from minitransformer.apps.paper.layers import LayerSizes
 from minitransformer.arrays import Array, blas, xp
 from minitransformer.autograd import Tensor, concatenate
 
-__all__ = ["equal_at", "measure_costs", "separable_convolution"]
-
 GRID = {"n": (128, 256, 512), "d": (64, 128, 256), "k": (3, 5, 9)}
 """Where separable convolutions are counted: all combinations; with k = n up to ``LONGEST``."""
 LONGEST = 256

@@ -13,8 +13,6 @@ from minitransformer.apps.paper.layers import LAYERS, LayerSizes
 from minitransformer.arrays import Array
 from minitransformer.autograd import Tensor
 
-__all__ = ["count", "count_operations"]
-
 
 def count(function: Callable[..., Any], arrays: Iterable[Array]) -> dict[str, int]:
     """Count the floating-point operations of a function of tensors, in float32.

@@ -13,8 +13,6 @@ from minitransformer.apps.paper.layers import LAYERS
 from minitransformer.apps.paper.recall import RATES, train_at_best_rate
 from minitransformer.apps.paper.recall_model import RecallModel, RecallSizes, chance
 
-__all__ = ["SIZES", "measure_extrapolation"]
-
 SIZES = RecallSizes(n=32, steps=400)
 """The sizes of the experiment in the benchmarks; ``n`` is the length in training."""
 

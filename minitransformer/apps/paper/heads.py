@@ -46,8 +46,6 @@ from minitransformer.decoding import source_sentence
 from minitransformer.nn import LanguageModel
 from minitransformer.training import RunFolder, TrainedRun
 
-__all__ = ["compare_heads", "describe_heads", "group_by_lengths", "held_out_groups", "measure_heads"]
-
 KINDS = ("encoder", "decoder", "cross")
 """Self-attention of the encoder, of the decoder, and cross-attention, as ``Transformer.attention_maps`` calls them."""
 OFFSETS = range(-6, 7)

@@ -12,8 +12,6 @@ from minitransformer import ops
 from minitransformer.arrays import Array
 from minitransformer.autograd import Operation
 
-__all__ = ["LAYERS", "Layer", "LayerSizes"]
-
 
 class LayerSizes(NamedTuple):
     """The length of a sentence, the width of a position, the kernel size, and the reach of restricted attention."""

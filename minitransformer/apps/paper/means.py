@@ -22,8 +22,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Difference", "Interval", "compare_means", "mean_interval", "t_probability", "t_quantile"]
-
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(64)
 POWER = 0.8
 

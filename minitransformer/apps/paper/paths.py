@@ -25,17 +25,6 @@ from minitransformer.apps.paper.layers import LAYERS, Layer, LayerSizes
 from minitransformer.arrays import Array, xp
 from minitransformer.autograd import Node, Operation, Tensor, concatenate, edges_to
 
-__all__ = [
-    "GRAPHS",
-    "Arrow",
-    "LayerGraph",
-    "arrows",
-    "longest_chain",
-    "measure_paths",
-    "shortest_paths",
-    "stack_layers",
-]
-
 WIDTH = 2
 """The width of a position here: a graph is the same at any width."""
 DRAWN = LayerSizes(n=8, d=WIDTH, k=3, r=2)

@@ -23,8 +23,6 @@ import numpy as np
 
 from minitransformer.apps.paper.recall import NO_TARGET
 
-__all__ = ["TASKS", "Batch", "Copy", "Lookup", "Recall", "Task"]
-
 
 class Batch(NamedTuple):
     """Sentences, with what is asked at each position: integer arrays, shape (B, T)."""

@@ -40,8 +40,6 @@ from minitransformer.durable import write_whole
 from minitransformer.files import FileError, read_json
 from minitransformer.nn import Embedding, Encoder, ModelOptions, Module, normal, weights, xavier
 
-__all__ = ["POSITIONS", "PositionsModel", "PositionsSizes", "measure_positions"]
-
 POSITIONS = ("sinusoidal", "learned", "rotary", "alibi", "none")
 CONTEXTS = (1, 2, 3)
 """The numbers of symbols by which a copy of content alone is compared."""

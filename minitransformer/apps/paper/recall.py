@@ -26,17 +26,6 @@ from minitransformer.autograd import Tensor, no_grad
 from minitransformer.nn import Parameter
 from minitransformer.optim import Adam, inverse_square_root
 
-__all__ = [
-    "LAST",
-    "NO_TARGET",
-    "accuracy_by_position",
-    "draw_batch",
-    "fit",
-    "measure_recall",
-    "train",
-    "train_at_best_rate",
-]
-
 NO_TARGET = -1
 """The target of positions without one; ``cross_entropy`` ignores it."""
 LAST = 20

@@ -23,8 +23,6 @@ from minitransformer.arrays import Array, asarray
 from minitransformer.autograd import Tensor
 from minitransformer.nn import ModelOptions, Module, Parameter, Residual, xavier
 
-__all__ = ["RecallModel", "RecallSizes", "chance", "reach"]
-
 
 @dataclass(frozen=True)
 class RecallSizes:

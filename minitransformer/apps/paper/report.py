@@ -9,17 +9,6 @@ import numpy as np
 from minitransformer.apps.bench.report import duration, wrap
 from minitransformer.apps.paper.costs import equal_at
 
-__all__ = [
-    "changes_text",
-    "costs_text",
-    "extrapolation_text",
-    "heads_text",
-    "paths_text",
-    "positions_text",
-    "recall_text",
-    "table1_text",
-]
-
 HOW_MANY_LAYERS = (
     "enough layers that every output depends on every input, or in the one-way layers (recurrent; convolutional, "
     "causal) on every input up to its own."

@@ -34,8 +34,6 @@ from minitransformer.apps.paper.paths import FAR, WIDTH, measure_paths, stack_la
 from minitransformer.arrays import blas
 from minitransformer.autograd import Tensor
 
-__all__ = ["count_operations", "measure_table1"]
-
 EXAMPLE = LayerSizes(n=256, d=128, k=5, r=16)
 """Where the counts in the table are from."""
 DRAWS = 8

@@ -22,8 +22,6 @@ from minitransformer.apps.paper.variations import Result
 from minitransformer.tasks import build
 from minitransformer.training import Configuration
 
-__all__ = ["ROWS", "Row", "format_means", "format_table", "variations"]
-
 
 class Row(NamedTuple):
     """A row of the table: one model."""

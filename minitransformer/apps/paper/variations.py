@@ -23,8 +23,6 @@ from minitransformer.training import (
     resume,
 )
 
-__all__ = ["Result", "check_seeds", "train_variations"]
-
 
 class Result(NamedTuple):
     """What was measured for a variation with one seed."""

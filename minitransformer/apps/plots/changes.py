@@ -13,8 +13,6 @@ from matplotlib.ticker import AutoLocator, FuncFormatter, LogLocator, NullLocato
 from minitransformer.apps.plots.colours import BLUE, FAINT, RED
 from minitransformer.apps.plots.saving import save
 
-__all__ = ["changes_picture", "draw_changes"]
-
 COLOURS = {-1: BLUE, 0: FAINT, 1: RED}
 """The colours of intervals below 1, around it and above it."""
 MARKERS = {-1: "o", 0: "D", 1: "s"}

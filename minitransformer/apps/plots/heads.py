@@ -13,8 +13,6 @@ from minitransformer.apps.plots.colours import ATTENTION, FAINT
 from minitransformer.apps.plots.heatmap import FRAME
 from minitransformer.apps.plots.saving import save
 
-__all__ = ["heads_picture"]
-
 KINDS = {"encoder": "encoder self-attention", "decoder": "decoder self-attention", "cross": "cross-attention"}
 
 

@@ -13,8 +13,6 @@ from matplotlib.ticker import NullLocator, PercentFormatter
 from minitransformer.apps.plots.colours import BLUE, FAINT, GREEN, ORANGE
 from minitransformer.apps.plots.saving import save
 
-__all__ = ["network_curves"]
-
 RATES = {1: ORANGE, 10: GREEN, 100: BLUE}
 LINES = ("-", "--")
 WIDTH = 10.4

@@ -14,8 +14,6 @@ from minitransformer.apps.plots.curves import smooth
 from minitransformer.apps.plots.heatmap import plain_figure
 from minitransformer.apps.plots.saving import save
 
-__all__ = ["compare_losses", "model_parts"]
-
 FRAME = "#55585c"
 COLOURS = {"yours": (GREEN, "white"), "engine": ("#e4e4e0", "black"), "wrong": (RED, "white")}
 """The colour of a part and of its name, by its owner."""
@@ -28,22 +26,32 @@ class Row(Protocol):
     """A part, or a remark on parts of another box."""
 
     @property
-    def text(self) -> str: ...
+    def text(self) -> str:
+        """The words in the row."""
+
     @property
-    def owner(self) -> str: ...
+    def owner(self) -> str:
+        """Whose part it is: a key of `COLOURS`, or an empty string."""
+
     @property
-    def note(self) -> str: ...
+    def note(self) -> str:
+        """A remark, or an empty string."""
 
 
 class Box(Protocol):
     """A sub-layer with its parts."""
 
     @property
-    def title(self) -> str: ...
+    def title(self) -> str:
+        """The name of the sub-layer."""
+
     @property
-    def rows(self) -> Sequence[Row]: ...
+    def rows(self) -> Sequence[Row]:
+        """Its parts, from top to bottom."""
+
     @property
-    def layered(self) -> bool: ...
+    def layered(self) -> bool:
+        """Whether the sub-layer stands in every layer."""
 
 
 def model_parts(stacks: Mapping[str, Sequence[Box]], path: Path | str) -> None:

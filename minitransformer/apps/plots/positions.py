@@ -14,8 +14,6 @@ from matplotlib.ticker import NullLocator, PercentFormatter
 from minitransformer.apps.plots.colours import FAINT, RED, STYLES
 from minitransformer.apps.plots.saving import save
 
-__all__ = ["draw_positions", "positions_picture"]
-
 LINES = (*STYLES, (RED, "v", (0, (1, 1.5))))
 SPREAD = -0.004
 """The shift from one line to the next: equal ones stay visible, and none is above 100 %."""

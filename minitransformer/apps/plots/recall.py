@@ -14,8 +14,6 @@ from matplotlib.ticker import NullFormatter, PercentFormatter
 from minitransformer.apps.plots.colours import FAINT, STYLES
 from minitransformer.apps.plots.saving import save
 
-__all__ = ["draw_extrapolation", "draw_recall", "extrapolation_picture", "recall_picture"]
-
 WINDOW = 8
 """The number of positions over which accuracy by position is averaged."""
 SPREAD = (0, -0.012, -0.024, -0.036)

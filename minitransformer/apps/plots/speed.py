@@ -15,8 +15,6 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLoca
 from minitransformer.apps.plots.colours import BLUE, FAINT, GREEN, GREY, ORANGE, PURPLE, RED, SKY, YELLOW
 from minitransformer.apps.plots.saving import save
 
-__all__ = ["growth_curves", "speed_bars"]
-
 PROGRAMS = {"ours": BLUE, "eager": ORANGE, "compiled": PURPLE}
 PARTS = (BLUE, SKY, GREEN, YELLOW, ORANGE, RED, PURPLE, GREY)
 LIGHT = {YELLOW, SKY, ORANGE, GREY, PURPLE}

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from minitransformer.apps.plots.colours import BLUE, GREEN, PURPLE, RED
 from minitransformer.apps.plots.saving import save
 
-__all__ = ["step_sizes"]
-
 EPSILON = float(np.finfo(np.float64).eps)
 SLOPES = {"central": 2, "extrapolated": 4}
 """The power of h with which the truncation error of a method grows."""

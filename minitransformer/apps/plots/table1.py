@@ -17,8 +17,6 @@ from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
 from minitransformer.apps.plots.colours import FAINT, STYLES
 from minitransformer.apps.plots.saving import save
 
-__all__ = ["draw_graph", "paths_picture", "table1_picture"]
-
 Place = tuple[int, int]
 """A layer and a position in it; layer 0 is the inputs."""
 

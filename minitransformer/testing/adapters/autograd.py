@@ -11,8 +11,6 @@ import numpy as np
 from minitransformer.arrays import Array
 from minitransformer.testing.adapters.base import Adapter, Flat, as_array
 
-__all__ = ["Autograd"]
-
 
 class Autograd(Adapter):
     """HIPS autograd; its functions take and return NumPy arrays."""

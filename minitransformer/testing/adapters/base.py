@@ -11,9 +11,7 @@ import numpy as np
 
 from minitransformer.arrays import Array
 from minitransformer.testing.dtypes import is_bfloat16
-from minitransformer.testing.layout import Malformed
-
-__all__ = ["Adapter", "Flat", "Malformed", "Mutates", "as_array", "conjugate", "fresh", "library_of"]
+from minitransformer.testing.layout import Malformed as Malformed
 
 
 class Flat(Protocol):

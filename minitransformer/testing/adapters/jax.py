@@ -15,8 +15,6 @@ from minitransformer.testing.adapters.base import Adapter, Flat, as_array, conju
 from minitransformer.testing.dtypes import is_bfloat16
 from minitransformer.testing.layout import leaves
 
-__all__ = ["Jax"]
-
 
 class Jax(Adapter):
     """JAX; float64 is switched on for each call with inputs in float64, and for no other."""

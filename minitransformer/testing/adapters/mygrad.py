@@ -11,8 +11,6 @@ import numpy as np
 from minitransformer.arrays import Array
 from minitransformer.testing.adapters.base import Adapter, Flat, Malformed, as_array, library_of
 
-__all__ = ["MyGrad"]
-
 
 class MyGrad(Adapter):
     """MyGrad, whose tensors are NumPy arrays with a graph behind them."""

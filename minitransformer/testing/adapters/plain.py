@@ -12,8 +12,6 @@ from minitransformer.arrays import Array
 from minitransformer.testing.adapters.base import Adapter, Flat, Malformed, as_array, fresh, library_of
 from minitransformer.testing.dtypes import is_bfloat16
 
-__all__ = ["Plain"]
-
 
 class Plain(Adapter):
     """A backward pass that takes the inputs and the gradient of the output, and returns the gradient of each input."""

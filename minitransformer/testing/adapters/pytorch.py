@@ -12,8 +12,6 @@ from minitransformer.arrays import Array
 from minitransformer.testing.adapters.base import Adapter, Flat, Malformed, as_array, library_of
 from minitransformer.testing.dtypes import is_bfloat16
 
-__all__ = ["PyTorch"]
-
 REFUSALS = "returned an invalid gradient", "returned an incorrect number of gradients", "expected Variable or None"
 """Words of the errors with which PyTorch refuses what the backward pass of an ``autograd.Function`` returns."""
 

@@ -13,8 +13,6 @@ from minitransformer.autograd import Tensor
 from minitransformer.autograd.graph import Node, count_uses
 from minitransformer.testing.adapters.base import Adapter, Flat, Malformed, Mutates, as_array
 
-__all__ = ["Tensors", "around_each_pass", "forbid_writing"]
-
 
 class Tensors(Adapter):
     """The autograd core; an ``Operation`` is a function of tensors."""

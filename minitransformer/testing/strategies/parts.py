@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 from minitransformer.arrays import Array
 from minitransformer.testing.case import draw_cotangent
 
-__all__ = ["LARGE", "MASKS", "arrays", "cotangents", "generators", "ids", "lay_out", "leading_axes", "masks", "sizes"]
-
 LAYOUTS = ("C", "transposed", "strided", "reversed", "read-only")
 MASKS = ("none", "full", "causal", "padding", "per-head", "random")
 LARGE = 1e4

@@ -14,8 +14,6 @@ from minitransformer.testing.shapes import Inputs, inputs_in, inputs_of
 from minitransformer.testing.strategies.operations import STRATEGIES
 from minitransformer.testing.strategies.parts import arrays, leading_axes, sizes
 
-__all__ = ["inputs"]
-
 
 @overload
 def inputs(

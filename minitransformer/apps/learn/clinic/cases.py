@@ -10,8 +10,6 @@ from pathlib import Path
 from minitransformer.apps.learn.solutions import edit
 from minitransformer.durable import check_folder, create, make_folder
 
-__all__ = ["Case", "cases", "find_case", "healthy", "open_case"]
-
 HERE = Path(__file__).parent
 
 

@@ -10,8 +10,6 @@ import numpy as np
 
 from minitransformer.data import PAD
 
-__all__ = ["CAUSES", "Cause"]
-
 Report = Mapping[str, Any]
 Finding = tuple[bool, str]
 """Whether a measurement supports the cause, and the measurement in words."""

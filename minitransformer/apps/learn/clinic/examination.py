@@ -21,8 +21,6 @@ from minitransformer import nn, ops, optim
 from minitransformer.autograd import no_grad
 from minitransformer.data import END, PAD, START, pad
 
-__all__ = ["examine", "held_out"]
-
 MORE_PADDING = 8
 """Columns of padding in the held-out batch, as if it contained a longer row."""
 DIGIT = 3

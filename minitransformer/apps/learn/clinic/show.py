@@ -10,8 +10,6 @@ import numpy as np
 
 from minitransformer.data import END, PAD, START
 
-__all__ = ["ASK", "overview"]
-
 Report = Mapping[str, Any]
 WIDTH, HEIGHT = 60, 10
 SHADES = " .:-=+*#%@"

@@ -18,8 +18,6 @@ from minitransformer.durable import write_whole
 from minitransformer.files import read_json
 from minitransformer.options import Options, option
 
-__all__ = ["Chart", "ScriptError", "diagnose", "examine_text", "find_report", "judge"]
-
 TIME_LIMIT = 120.0
 """Seconds after which a training run is stopped; a healthy one takes 4 to 6 on one core."""
 SCORE = 0.9

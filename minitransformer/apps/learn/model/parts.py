@@ -19,8 +19,6 @@ from minitransformer.apps.learn.verdict import Unsolved, Wrong
 from minitransformer.apps.learn.watch import watch
 from minitransformer.stand_ins import standing_in
 
-__all__ = ["PARTS", "Parts", "find_parts"]
-
 ENGINE = str(Path(__file__).parents[3])
 PARTS = tuple(dict.fromkeys(name for stack in STACKS.values() for each in stack for name in each.parts))
 """Every exercise that is a part of some model."""

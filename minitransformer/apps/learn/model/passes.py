@@ -23,8 +23,6 @@ from minitransformer.ops.heads import Sizes
 from minitransformer.ops.multi_head_attention import check as check_heads
 from minitransformer.stand_ins import reference
 
-__all__ = ["PASSES"]
-
 Functions = Mapping[str, Callable[..., Any]]
 StandIns = dict[Callable[..., Any], Callable[..., Any]]
 

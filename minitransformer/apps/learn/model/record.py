@@ -18,8 +18,6 @@ from minitransformer.durable import write_durably
 from minitransformer.files import FileError, read_json
 from minitransformer.options import Options
 
-__all__ = ["Record", "read_record", "record"]
-
 FILE = "parts.json"
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-__all__ = ["STACKS", "Box", "Row", "Sublayer", "fill_stacks"]
-
 
 class Sublayer(NamedTuple):
     """A sub-layer, or a step of training or decoding, with the exercises that are parts of it."""

@@ -30,8 +30,6 @@ from minitransformer.decoding import (
 from minitransformer.nn import Transformer, xavier
 from minitransformer.optim import update
 
-__all__ = ["TRAINING"]
-
 
 class Slope:
     """The local derivative of a node's output by one input: a gradient times it is the gradient of the input."""

@@ -28,8 +28,6 @@ from minitransformer.nn import LanguageModel, Transformer
 from minitransformer.stand_ins import reference, standing_in
 from minitransformer.training import Configuration
 
-__all__ = ["Trial", "try_parts"]
-
 SENTENCES = 6
 """How many sentences of the batch are tried: they are enough to see a difference."""
 TOLERANCE = 1e-7

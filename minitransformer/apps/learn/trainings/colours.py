@@ -11,8 +11,6 @@ import numpy as np
 
 from minitransformer.apps.learn.trainings.training import Functions, Training
 
-__all__ = ["Colours"]
-
 W = np.array(  # (3, 3): a row for red, green and blue, a column for brightness and each tint
     [[0.299, -0.168736, 0.5], [0.587, -0.331264, -0.418688], [0.114, 0.5, -0.081312]]
 )

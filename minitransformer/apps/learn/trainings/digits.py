@@ -10,8 +10,6 @@ import numpy as np
 
 from minitransformer.apps.learn.trainings.training import Functions, Training
 
-__all__ = ["Digits"]
-
 FONT = """
 ###  ..#  ###  ###  #.#  ###  ###  ###  ###  ###
 #.#  ..#  ..#  ..#  #.#  #..  #..  ..#  #.#  #.#

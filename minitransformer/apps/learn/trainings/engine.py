@@ -14,8 +14,6 @@ from minitransformer.apps.learn.trainings.training import Functions
 from minitransformer.apps.learn.verdict import Wrong, agree, refuse_unsolved, refuse_writing
 from minitransformer.autograd import Tensor, unbroadcast
 
-__all__ = ["ENGINE", "Compared", "Disagreement"]
-
 
 def gradients(function: Callable[..., Tensor], d_output: Any, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
     """Return the gradient of each array, by the engine's backward pass."""

@@ -16,8 +16,6 @@ from minitransformer.apps.learn.trainings.engine import ENGINE, Compared
 from minitransformer.apps.learn.trainings.training import Functions, Training
 from minitransformer.apps.learn.verdict import Wrong
 
-__all__ = ["Report", "compare", "train", "train_with_answers"]
-
 WIDTH, HEIGHT = 60, 8
 
 

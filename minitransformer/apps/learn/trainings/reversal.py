@@ -13,8 +13,6 @@ import numpy as np
 
 from minitransformer.apps.learn.trainings.training import Functions, Training
 
-__all__ = ["Reversal"]
-
 B, T, D, HEADS, LETTERS = 32, 8, 16, 2, "-abcdefgh"
 PADDING, V, RATE = 0, len(LETTERS), 0.05
 ANGLES = np.arange(T)[:, None] / 10000 ** (np.arange(0, D, 2) / D)  # (T, D/2)

@@ -6,8 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-__all__ = ["Functions", "Training"]
-
 Functions = Mapping[str, Callable[..., Any]]
 """Solved functions, each under the name of its exercise."""
 
