@@ -14,6 +14,7 @@ import pytest
 
 from minitransformer.apps.learn import bank
 from minitransformer.apps.learn.bank import MARKED
+from minitransformer.apps.learn.course import weeks
 
 ROOT = Path(__file__).parents[2]
 TUTORIALS = sorted((ROOT / "tutorials").glob("[0-9][0-9]-*.md"))
@@ -213,6 +214,40 @@ def test_a_tutorial_asks_for_an_exercise_where_the_exercise_leads_to(tutorial):
     for piece in pieces(tutorial):
         for name in named(piece):
             assert piece in section(places[name]), f"{name} leads to {places[name]}"
+
+
+def test_there_is_one_order():
+    """Exercises, and the course, follow the tutorials and their sections; none of them needs what comes later."""
+    places = []
+    for exercise in bank():
+        name, _, heading = exercise.tutorial.partition("#")
+        titles = [slug(piece.text.splitlines()[0].lstrip("# ")) for piece in pieces(ROOT / f"tutorials/{name}.md")]
+        places.append((name, titles.index(heading), exercise.name))
+    assert [place[:2] for place in places] == sorted(place[:2] for place in places)
+    assert [one.name for week in weeks() for one in week.tutorials] == [path.stem for path in TUTORIALS]
+    names = [exercise.name for exercise in bank()]
+    for place, exercise in enumerate(bank()):
+        told = set(re.findall(r"\b[a-z]+(?:-[a-z0-9]+)+\b", " ".join([exercise.text, *exercise.hints])))
+        assert told & {*names} <= {*names[: place + 1]}, exercise.name
+
+
+INTRODUCED = """
+03 testing.prove  04 testing.gradcheck  05 ops.softmax ops.log_softmax ops.cross_entropy
+06 ops.scaled_dot_product_attention ops.causal_mask  07 ops.embedding optim.Adam
+08 ops.multi_head_attention nn.MultiHeadAttention  09 ops.sinusoidal_positions  10 ops.layer_norm ops.dropout
+11 ops.feed_forward nn.Transformer  12 optim.warmup  17 testing.strategies  18 ops.rms_norm ops.swiglu ops.rotary
+"""
+
+
+def test_a_tutorial_calls_only_what_has_been_introduced():
+    """The first one shows what the others explain."""
+    number, introduced = "", {}
+    for word in INTRODUCED.split():
+        number = word if word.isdigit() else number
+        introduced[word] = number
+    for tutorial in TUTORIALS[1:]:
+        used = {name for piece in pieces(tutorial) for name in re.findall(r"\bmt\.(\w+\.\w+)", piece.text)}
+        assert all(introduced.get(name, "") <= tutorial.stem for name in used), tutorial
 
 
 def test_other_pages_name_exercises_that_exist():

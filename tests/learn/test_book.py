@@ -30,14 +30,15 @@ def test_what_a_learner_wrote_is_never_overwritten(book):
     assert book.reset(FIRST) is None
 
 
-def test_a_file_with_the_number_of_an_earlier_version_is_renamed_and_not_made_anew(book):
-    path, others = book.path(SECOND), book.path(SECOND).parent
-    path.rename(path.with_name(f"77_{path.name[3:]}"))
-    before = len(list(others.iterdir()))
-    (others / f"77_{path.name[3:]}").write_text("mine")
+def test_a_file_in_the_place_of_an_earlier_version_is_moved_and_not_made_anew(book):
+    path, old = book.path(SECOND), book.folder / "77-chapter"
+    old.mkdir()
+    path.rename(old / f"77_{path.name[3:]}").write_text("mine")
+    before = len(list(path.parent.iterdir()))
     Book.open(book.folder)
     assert path.read_text() == "mine"
-    assert len(list(others.iterdir())) == before
+    assert len(list(path.parent.iterdir())) == before + 1
+    assert not old.exists()
 
 
 def test_hints_come_one_after_the_other_and_the_last_one_again(book):

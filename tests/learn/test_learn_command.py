@@ -5,6 +5,7 @@ import io
 import json
 import multiprocessing
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -201,9 +202,10 @@ def test_the_list_names_the_trainings(learn):
     third, fourth = text.index("3. Arrays"), text.index("4. Finite differences")
     assert f"then: `minitransformer learn train 3 --folder {learn.folder}`" in text[third:fourth]
     assert "then: " not in text[fourth : text.index("5. Softmax")]
-    ninth = text.index("9. What came after 2017")
-    assert f"then: `minitransformer train --with {learn.folder}`" in text[text.index("8. The Transformer") : ninth]
-    assert f"then: `minitransformer train --with {learn.folder} --norm rms" in text[ninth:]
+    ninth, tenth = text.index("9. Training and decoding"), text.index("10. ")
+    assert f"then: `minitransformer train --with {learn.folder}`" in text[ninth:tenth]
+    assert f"then: `minitransformer train --with {learn.folder} --norm rms" in text[tenth:]
+    assert re.findall(r"([\w-]+) optional: ", text) == ["fast-to-the-last-bit"]
 
 
 def test_when_all_are_right(learn):

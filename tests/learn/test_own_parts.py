@@ -48,7 +48,7 @@ LIMITS = Limits(patience=0.1, seconds=2.0)
 """Enough for a right part on a busy machine."""
 pytestmark = pytest.mark.numpy_only("exercises are in NumPy")
 LATER = {"norm": "rms", "activation": "swiglu", "positions": "rotary", "n_kv_heads": 1}
-OF_LATER = {name for name in PARTS if find(name).file.startswith("09-after-2017")}
+OF_LATER = {name for name in PARTS if find(name).file.startswith("11-after-2017")}
 """The parts that models with later options have, and the paper's does not."""
 OF_TEXTS = {"top-p"}
 """Those that only a decoder alone has."""

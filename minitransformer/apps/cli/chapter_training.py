@@ -22,7 +22,7 @@ from minitransformer.apps.learn.trainings import (
 from minitransformer.apps.learn.verdict import Wrong
 from minitransformer.arrays import using
 
-WHOLE = {8: "", 9: " --norm rms --activation swiglu --positions rotary --n-kv-heads 2"}
+WHOLE = {9: "", 11: " --norm rms --activation swiglu --positions rotary --n-kv-heads 2"}
 """The chapters after which the whole model is trained with the learner's functions, and the options of the training."""
 LAST = max(WHOLE)
 

@@ -210,7 +210,8 @@ def _list(book: Book) -> int:
         for exercise in exercises:
             mark = "x" if exercise.name in book.done else " "
             arrow = ">" if exercise.name == book.current else " "
-            print(f" {arrow} [{mark}] {exercise.name:<28} {exercise.title}"[:79].rstrip())
+            title = "optional: " * exercise.optional + exercise.title
+            print(f" {arrow} [{mark}] {exercise.name:<28} {title}"[:79].rstrip())
         if line := training_command(book, int(chapter.partition(".")[0])):
             print(_fill(f"then: `{line}`", indent=" " * 7))
     print(f"\n{_bar(book)}, in {book.folder.absolute()}")

@@ -10,8 +10,9 @@ which runs as its solution. The learner's file is the source with the lines betw
     #: # TODO
     #: return ...
 
-An exercise is checked by the function of its name (with underscores) in ``checks/``; the parameters of this function
-are the names that it reads from the learner's file.
+An exercise is checked by the function of its name (with underscores) in one of the files of ``checks/``; the parameters
+of this function are the names that it reads from the learner's file. The order is that of the tutorials: no exercise
+needs what comes later. An ``optional`` one trains what the model does not need.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
+
+from minitransformer.apps.learn import checks
 
 SOURCES = Path(__file__).parent / "exercises"
 MARKED = re.compile(
@@ -60,6 +64,8 @@ class Exercise:
     """The hints, from a first idea to nearly the answer."""
     check: Callable[..., str | None]
     """Raises ``Wrong`` if an answer is not right; it may return a remark on a right one."""
+    optional: bool
+    """Whether nothing that follows needs it."""
 
     @property
     def text(self) -> str:
@@ -85,10 +91,11 @@ class Exercise:
 @cache
 def bank() -> tuple[Exercise, ...]:
     """Return all exercises in order."""
+    modules = [importlib.import_module(f"{checks.__name__}.{one.name}") for one in iter_modules(checks.__path__)]
+    judges = {name: check for module in modules for name, check in vars(module).items() if inspect.isfunction(check)}
     found = []
     for folder in sorted(path for path in SOURCES.iterdir() if path.is_dir()):
         chapter: dict[str, Any] = tomllib.loads((folder / "chapter.toml").read_text(encoding="utf-8"))
-        checks = importlib.import_module(f"minitransformer.apps.learn.checks.{folder.name[3:].replace('-', '_')}")
         for number, (name, entry) in enumerate(chapter["exercises"].items(), start=1):
             found.append(
                 Exercise(
@@ -99,7 +106,8 @@ def bank() -> tuple[Exercise, ...]:
                     entry["tutorial"],
                     entry.get("derivation", ""),
                     tuple(entry["hints"]),
-                    getattr(checks, name.replace("-", "_")),
+                    judges[name.replace("-", "_")],
+                    entry.get("optional", False),
                 )
             )
     return tuple(found)

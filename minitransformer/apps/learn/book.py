@@ -6,11 +6,12 @@ import json
 import os
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
-from minitransformer.apps.learn.bank import Exercise, bank
+from minitransformer.apps.learn.bank import Exercise, bank, find
 from minitransformer.durable import check_folder, make_folder, replace, write_whole
 from minitransformer.files import read_json
 from minitransformer.options import Options, option
@@ -116,12 +117,16 @@ class Book:
         write_whole(self.folder / PROGRESS, (json.dumps(kept.flat(), indent=1) + "\n").encode())
 
     def _renumber(self, exercise: Exercise) -> bool:
-        """Rename a file whose number is from an earlier version; return whether there is one."""
+        """Move a file whose place is that of an earlier version; return whether there is one."""
         path = self.path(exercise)
         check_folder(path.parent)
-        earlier = next(path.parent.glob(f"[0-9][0-9]_{path.name[3:]}"), None)
+        earlier = next(self.folder.glob(f"[0-9][0-9]-*/[0-9][0-9]_{path.name[3:]}"), None)
         if earlier is not None:
+            check_folder(earlier.parent)
+            make_folder(path.parent)
             replace(earlier, path)
+            with suppress(OSError):  # the old folder, if nothing is left in it
+                earlier.parent.rmdir()
         return earlier is not None
 
     def _write(self, exercise: Exercise) -> None:
@@ -139,10 +144,13 @@ class Book:
         self.save()
 
     def advance(self) -> bool:
-        """Go to the next open exercise after the current, from the beginning after the last; False if none is open."""
+        """Go to the next open exercise after the current, from the beginning after the last; False if none is open.
+
+        Optional exercises come after all others.
+        """
         names = [exercise.name for exercise in bank()]
         here = names.index(self.current)
-        for name in names[here + 1 :] + names[:here]:
+        for name in sorted(names[here + 1 :] + names[:here], key=lambda name: find(name).optional):
             if name not in self.done:
                 self.current = name
                 return True

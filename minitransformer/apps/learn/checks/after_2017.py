@@ -1,4 +1,4 @@
-"""Chapter 9: RMSNorm, SwiGLU, grouped heads and top-p."""
+"""RMSNorm, SwiGLU, grouped heads and top-p."""
 
 from __future__ import annotations
 
@@ -9,9 +9,6 @@ import numpy as np
 
 from minitransformer import ops
 from minitransformer.apps.learn.checks.layer_norm import mean
-from minitransformer.apps.learn.checks.rotary import find_the_wrong_positions as find_the_wrong_positions
-from minitransformer.apps.learn.checks.rotary import rotary_backward as rotary_backward
-from minitransformer.apps.learn.checks.rotary import rotary_forward as rotary_forward
 from minitransformer.apps.learn.solutions import mistaken, mistaken_parts
 from minitransformer.apps.learn.verdict import agree, check_gradients
 from minitransformer.decoding import SamplingOptions

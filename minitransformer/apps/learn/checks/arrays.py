@@ -1,4 +1,4 @@
-"""Chapter 3: what broadcasting repeats, matrix products, and entries that move."""
+"""What broadcasting repeats, matrix products, and entries that move."""
 
 from __future__ import annotations
 
@@ -8,10 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from minitransformer.apps.learn.checks.fast import fast_to_the_last_bit as fast_to_the_last_bit
-from minitransformer.apps.learn.checks.linear import linear_backward as linear_backward
-from minitransformer.apps.learn.checks.linear import matmul_backward as matmul_backward
-from minitransformer.apps.learn.checks.linear import one_weight_for_a_batch as one_weight_for_a_batch
 from minitransformer.apps.learn.counterexample import (
     claims_of,
     judge_claims,

@@ -1,4 +1,4 @@
-"""Chapter 7: attention, forward and backward."""
+"""Attention, forward and backward."""
 
 from __future__ import annotations
 
@@ -9,14 +9,7 @@ from typing import Any
 import numpy as np
 
 from minitransformer import ops
-from minitransformer.apps.learn.checks.heads import merge_heads as merge_heads
-from minitransformer.apps.learn.checks.heads import split_heads as split_heads
 from minitransformer.apps.learn.checks.masks import MASK, NOTHING, B, Dk, Dv, H, Tk, Tq, softmax, weigh
-from minitransformer.apps.learn.checks.masks import a_row_that_sees_nothing as a_row_that_sees_nothing
-from minitransformer.apps.learn.checks.masks import causal_mask as causal_mask
-from minitransformer.apps.learn.checks.masks import mask_before_softmax as mask_before_softmax
-from minitransformer.apps.learn.checks.masks import padding_mask as padding_mask
-from minitransformer.apps.learn.checks.wrong_line import find_the_wrong_attention as find_the_wrong_attention
 from minitransformer.apps.learn.solutions import mistaken, mistaken_parts
 from minitransformer.apps.learn.verdict import agree, check_gradients
 

@@ -1,4 +1,4 @@
-"""Chapter 8, the last exercise: the backward pass of a whole encoder layer, gradient by gradient."""
+"""The backward pass of a whole encoder layer, gradient by gradient."""
 
 from __future__ import annotations
 

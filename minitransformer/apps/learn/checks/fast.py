@@ -1,4 +1,4 @@
-"""Chapter 3: the same bits, ten times as fast."""
+"""The same bits, ten times as fast."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chapter 4: finite differences, and gradient tests that detect mistakes."""
+"""Finite differences, and gradient tests that detect mistakes."""
 
 from __future__ import annotations
 

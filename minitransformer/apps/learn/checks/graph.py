@@ -1,4 +1,4 @@
-"""Chapter 2: the order of a backward pass, and accumulation."""
+"""The order of a backward pass, and accumulation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chapter 7: the heads of attention, split and merged."""
+"""The heads of attention, split and merged."""
 
 from __future__ import annotations
 

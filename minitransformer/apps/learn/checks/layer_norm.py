@@ -1,4 +1,4 @@
-"""Chapter 6: layer norm, forward and backward."""
+"""Layer norm, forward and backward."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chapter 8, the parts of a layer: embedding, dropout, feed-forward network and initial weights."""
+"""The parts of a layer: embedding, dropout, feed-forward network and initial weights."""
 
 from __future__ import annotations
 

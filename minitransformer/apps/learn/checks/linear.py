@@ -1,4 +1,4 @@
-"""Chapter 3: the backward pass of matrix products and linear layers."""
+"""The backward pass of matrix products and linear layers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chapter 7: the masks, of the future and of padding, and softmax with a mask."""
+"""The masks, of the future and of padding, and softmax with a mask."""
 
 from __future__ import annotations
 

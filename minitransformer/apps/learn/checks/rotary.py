@@ -1,4 +1,4 @@
-"""Chapter 9: rotary positions, and scores that depend on the distance alone."""
+"""Rotary positions, and scores that depend on the distance alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chapter 1: local derivatives and the chain rule."""
+"""Local derivatives and the chain rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chapter 5: softmax, log-sum-exp and cross-entropy."""
+"""Softmax, log-sum-exp and cross-entropy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chapter 8, training: the learning rate and Adam."""
+"""Training: the learning rate and Adam."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chapter 8: the parts around attention, training and decoding."""
+"""The parts around attention, training and decoding."""
 
 from __future__ import annotations
 
@@ -8,14 +8,6 @@ from typing import Any
 import numpy as np
 
 from minitransformer import ops
-from minitransformer.apps.learn.checks.encoder_layer import encoder_layer_backward as encoder_layer_backward
-from minitransformer.apps.learn.checks.layers import dropout_backward as dropout_backward
-from minitransformer.apps.learn.checks.layers import dropout_forward as dropout_forward
-from minitransformer.apps.learn.checks.layers import embedding_scale as embedding_scale
-from minitransformer.apps.learn.checks.layers import feed_forward_backward as feed_forward_backward
-from minitransformer.apps.learn.checks.layers import xavier as xavier
-from minitransformer.apps.learn.checks.training import adam_step as adam_step
-from minitransformer.apps.learn.checks.training import warm_up as warm_up
 from minitransformer.apps.learn.solutions import mistaken, mistaken_parts
 from minitransformer.apps.learn.verdict import Wrong, agree, as_array, check_gradients, refuse_unsolved, take
 from minitransformer.data import END, PAD, START

@@ -1,4 +1,4 @@
-"""Chapter 7: one line of a backward pass is wrong."""
+"""One line of a backward pass is wrong."""
 
 from __future__ import annotations
 

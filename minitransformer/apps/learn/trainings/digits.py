@@ -1,7 +1,7 @@
 """Chapter 5: a classifier reads digits of 5 by 3 pixels, though they are noisy.
 
 The logits of the ten digits are x W + b, with the 15 pixels of a picture as x. The softmax makes probabilities of them,
-and the loss is the cross-entropy with smoothed targets, as in the paper.
+and the loss is the cross-entropy.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DIGITS = np.array(  # (10, 15)
     [[pixel == "#" for row in FONT.split("\n")[1:6] for pixel in row.split()[digit]] for digit in range(10)], float
 )
 NOISE = 0.25
-N, SMOOTHING, RATE = 40, 0.1, 1.0
+N, RATE = 40, 1.0
 
 
 class Digits(Training):
@@ -32,9 +32,8 @@ class Digits(Training):
         "unbroadcast",
         "matmul-backward",
         "softmax-of-large-scores",
-        "log-sum-exp",
-        "smoothed-targets",
-        "label-smoothing-backward",
+        "cross-entropy-forward",
+        "cross-entropy-backward",
     )
     steps = 400
 
@@ -51,10 +50,9 @@ class Digits(Training):
         x = DIGITS[targets] + self.rng.normal(0, NOISE, size=(N, 15))
         # forwards
         logits = x @ self.w + self.b  # (N, 10)
-        q = functions["smoothed-targets"](targets, 10, SMOOTHING)
-        loss = (functions["log-sum-exp"](logits) - (q * logits).sum(axis=-1)).mean()
+        loss = functions["cross-entropy-forward"](logits, np.eye(10)[targets])
         # backwards, in mirrored order
-        d_logits = functions["label-smoothing-backward"](logits, q, 1.0)
+        d_logits = functions["cross-entropy-backward"](logits, targets, 1.0)
         d_b = functions["unbroadcast"](d_logits, self.b.shape)
         _, d_w = functions["matmul-backward"](x, self.w, d_logits)
         # downhill

@@ -27,19 +27,14 @@ def log_sum_exp(x: np.ndarray) -> np.ndarray:
     return np.asarray((x - ops.log_softmax.forward(x)[0])[..., 0])
 
 
-def smoothed_targets(targets: np.ndarray, n_tokens: int, epsilon: float) -> np.ndarray:
-    """Return the wanted distribution of each row."""
-    return np.asarray((1 - epsilon) * np.eye(n_tokens)[targets] + epsilon / n_tokens)
+def cross_entropy_forward(logits: np.ndarray, q: np.ndarray) -> float:
+    """Return the loss, for the wanted distribution of each row."""
+    return float(-(ops.log_softmax.forward(logits)[0] * q).sum(axis=-1).mean())
 
 
-def label_smoothing_backward(logits: np.ndarray, q: np.ndarray, d_loss: float) -> np.ndarray:
-    """Return the gradient of the logits."""
-    return gradients(lambda x: -(ops.log_softmax(x) * q).sum(axis=-1).mean(), d_loss, logits)[0]
-
-
-def ignored_targets(logits: np.ndarray, targets: np.ndarray, d_loss: float) -> np.ndarray:
-    """Return the gradient of the logits."""
-    return gradients(lambda x: ops.cross_entropy(x, targets, ignore_index=0), d_loss, logits)[0]
+def cross_entropy_backward(logits: np.ndarray, targets: np.ndarray, d_loss: float, pad: int | None = None) -> Any:
+    """Return the gradient of the logits; rows whose target is ``pad`` do not count."""
+    return gradients(lambda x: ops.cross_entropy(x, targets, ignore_index=pad), d_loss, logits)[0]
 
 
 def attention_backward(q: np.ndarray, k: np.ndarray, v: np.ndarray, w: np.ndarray, d_y: np.ndarray) -> Any:
@@ -68,9 +63,9 @@ ENGINE: Functions = {
     )[0],
     "softmax-of-large-scores": lambda x: ops.softmax.forward(x)[0],
     "log-sum-exp": log_sum_exp,
-    "smoothed-targets": smoothed_targets,
-    "label-smoothing-backward": label_smoothing_backward,
-    "ignored-targets": ignored_targets,
+    "cross-entropy-forward": cross_entropy_forward,
+    "cross-entropy-backward": cross_entropy_backward,
+    "ignored-targets": lambda logits, targets, d_loss: cross_entropy_backward(logits, targets, d_loss, pad=0),
     "scaled-scores": lambda q, k: q @ k.swapaxes(-1, -2) / sqrt(q.shape[-1]),
     "a-row-that-sees-nothing": lambda scores, mask: ops.softmax.forward(scores, mask=mask)[0],
     "attention-backward": attention_backward,

@@ -4,7 +4,7 @@
     loss = mean over the rows of -sum_v q_v log p_v       one number
 
 q (N, V) is the target distribution of each row: 1 at the target and 0
-elsewhere, or the smoothed distribution of the last exercise.
+elsewhere, or any other row of shares whose sum is 1.
 
 Logits may be large. If a row has the logits 0 and 1000, the first p underflows
 to 0, and its logarithm is -inf. Yet log p is only -1000. So do not compute p.

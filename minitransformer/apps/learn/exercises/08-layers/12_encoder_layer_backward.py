@@ -1,4 +1,4 @@
-"""The backward pass of a whole encoder layer: the last exercise, without help.
+"""The backward pass of a whole encoder layer, without help.
 
     q, k, v = the heads of x w_q, x w_k and x w_v        (B, H, T, Dk)
     scores  = q k^T / sqrt(Dk)                           (B, H, T, T)
