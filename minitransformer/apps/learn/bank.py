@@ -91,7 +91,10 @@ class Exercise:
 @cache
 def bank() -> tuple[Exercise, ...]:
     """Return all exercises in order."""
-    modules = [importlib.import_module(f"{checks.__name__}.{one.name}") for one in iter_modules(checks.__path__)]
+    modules = [
+        importlib.import_module(f"minitransformer.apps.learn.checks.{one.name}")
+        for one in iter_modules(checks.__path__)
+    ]
     judges = {name: check for module in modules for name, check in vars(module).items() if inspect.isfunction(check)}
     found = []
     for folder in sorted(path for path in SOURCES.iterdir() if path.is_dir()):
