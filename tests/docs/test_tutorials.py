@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from minitransformer.apps.learn import bank
-from minitransformer.apps.learn.bank import MARKED
+from minitransformer.apps.learn.bank import MARKED, bank
 
 ROOT = Path(__file__).parents[2]
 TUTORIALS = sorted((ROOT / "tutorials").glob("[0-9][0-9]-*.md"))
