@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from toml_cases import tables_of
 
 import minitransformer
 
@@ -288,6 +289,13 @@ def test_applications_import_what_packages_publish():
     sources = {path: text for path, text in sources_of(ROOT / "apps").items() if "exercises" not in path}
     assert len(sources) > 100
     assert [f"{path}: {found[0]}" for path, text in sources.items() for found in deep.finditer(text)] == []
+
+
+def test_every_table_of_cases_has_its_test():
+    for path in Path(__file__).parent.rglob("test_*.toml"):
+        source = path.with_suffix(".py").read_text(encoding="utf-8")
+        tests = re.findall(r"^@cases_from_toml\n(?:(?!def ).*\n)*?def (\w+)", source, re.MULTILINE)
+        assert sorted(tests) == sorted(tables_of(path)), path
 
 
 # Lines of code

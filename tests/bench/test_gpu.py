@@ -9,6 +9,7 @@ import pytest
 from double import log
 from double.card import Device
 from double.library import cupy as double
+from toml_cases import cases_from_toml
 
 from minitransformer.apps.bench import GPU_CONFIGURATIONS, Workload, gpu, program
 from minitransformer.apps.bench.account import Account
@@ -171,16 +172,7 @@ def test_from_the_first_word_to_the_figures(monkeypatch, tmp_path, capsys, side)
         assert "PyTorch eager: not measured: PyTorch is not installed" in report
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["chess"], "the configurations are toy, small, base, base-64x64, base-128x128"),
-        (["--scale"], "--scale measures the processor, found the array library cupy"),
-        (["--decode"], "--decode measures the processor"),
-        (["--workers", "2"], "--workers measures the processor"),
-        (["--plot", "speed.png"], "--plot measures the processor"),
-    ],
-)
+@cases_from_toml
 @pytest.mark.usefixtures("double_in_use")
 def test_what_is_not_for_a_gpu_is_refused(monkeypatch, tmp_path, capsys, arguments, message):
     monkeypatch.chdir(tmp_path)

@@ -8,23 +8,13 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+from toml_cases import cases_from_toml
 
 from minitransformer.apps.cli import main
 from minitransformer.apps.cli.errors import LONGEST, one_line
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["train", "--seed=--"], "argument --seed: found --, expected a value"),
-        (["translate", "run", "--beam=--", "one"], "argument --beam: found --, expected a value"),
-        (["train", "--out="], "argument --out: found an empty text, expected a path"),
-        (["resume", ""], "argument run: found an empty text, expected a path"),
-        (["train", "text", "--source", 300 * "x"], "File name too long"),
-        (["train", "a\nb", "c\nd"], r"unrecognized arguments: c\nd"),
-        (["translate"], "the following arguments are required: run$"),
-    ],
-)
+@cases_from_toml
 def test_argparse_refuses_them(tmp_path, monkeypatch, capsys, arguments, message):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as error:
@@ -41,24 +31,7 @@ def test_no_argument_shows_the_help(capsys):
     assert "Begin with\n`minitransformer train`." in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["train", ""], "there is no task ''; the tasks are characters, copy"),
-        (["train", "--accumulate", "1" + 23 * "0"], "--accumulate must be at least 1 and at most 9223372036854775807"),
-        (["train", "--train-pairs", "1" + 23 * "0"], "--train-pairs must be at least 1 and at most"),
-        (["train", "--workers", "100000"], "--workers must be at least 1 and at most 1024, found 100000"),
-        (["train", "copy", "--best-by", "bleu"], "--best-by must be loss or exact_match for the task copy, found bleu"),
-        (["train", "copy", "--to", "de"], "--to: task copy has no option 'to'"),
-        (["translate", "no\nrun", "x"], r"minitransformer translate: there is no run folder no\nrun"),
-        (
-            ["translate", "run", "--beam", "100000000", "x"],
-            "--beam must be at least 1 and at most 10000, found 100000000",
-        ),
-        (["translate", "run", "--alpha", "1e300", "x"], "--alpha must be at least 0 and at most 100"),
-        (["bench", "--workers", "100000"], "--workers must be at most 1024, found 100000"),
-    ],
-)
+@cases_from_toml
 def test_commands_refuse_them(tmp_path, monkeypatch, capsys, arguments, message):
     monkeypatch.chdir(tmp_path)
     assert main(arguments) == 2

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from toml_cases import cases_from_toml
 
 from minitransformer.apps.bench import CONFIGURATIONS, Workload, growth
 from minitransformer.apps.cli import main
@@ -70,23 +71,7 @@ def test_processes_need_an_mpi(monkeypatch, capsys):
     assert 'install it with `pip install "minitransformer[mpi]"`' in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["chess"], "there is no configuration 'chess'; the configurations are toy, small, base"),
-        (["--scale", "toy"], "--scale has its own sizes, found toy too"),
-        (["--decode", "--scale"], "--decode and --scale measure different things"),
-        (["--decode", "--workers", "2"], "--decode has no workers"),
-        (["--processes", "--scale"], "--scale and --processes measure different things"),
-        (["--processes", "--workers", "2"], "--processes has no workers"),
-        (["--decode", "--plot", "speed.png"], "--decode draws no picture"),
-        (["--rounds", "0"], "--rounds must be at least 1, found 0"),
-        (["--workers", "0"], "--workers must be at least 1, found 0"),
-        (["--plot", "speed.txt"], "--plot writes .png, .pdf, .svg, found speed.txt"),
-        (["--json", "."], "--json: . cannot be written"),
-        (["--json", "file/speed.json"], "cannot be written"),
-    ],
-)
+@cases_from_toml
 def test_bad_input_is_refused_before_the_measuring_begins(monkeypatch, tmp_path, capsys, arguments, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("not a folder")

@@ -16,6 +16,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from toml_cases import cases_from_toml
 
 import minitransformer as mt
 from minitransformer.apps.cli import main, pictures
@@ -118,15 +119,7 @@ def test_what_is_printed_can_be_read_in_any_language(run):
 
 @IN_PROCESSES
 @pytest.mark.skipif(os.name == "nt", reason="there is no such shell, and no /dev/full")
-@pytest.mark.parametrize(
-    ("line", "status", "words"),
-    [
-        ("translate RUN <&-", 2, "the standard input is empty"),
-        ("evaluate RUN >&-", 0, ""),
-        ("translate RUN forty 2>&-", 0, ""),
-        ("evaluate RUN > /dev/full", 1, "No space left on device"),
-    ],
-)
+@cases_from_toml
 def test_streams_that_are_closed_or_full_are_no_traceback(run, line, status, words):
     if "/dev/full" in line and not os.path.exists("/dev/full"):
         pytest.skip("there is no /dev/full")
@@ -186,17 +179,7 @@ def test_evaluate(run, capsys):
     assert "--bleu-tokenize has no effect here: the task numbers is not measured by BLEU" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("share", "words"),
-    [
-        (0, "0.00 %"),
-        (1e-9, "0.01 %"),
-        (0.22867, "22.87 %"),
-        (0.99994, "99.99 %"),
-        (1 - 1e-9, "99.99 %"),
-        (1, "100.00 %"),
-    ],
-)
+@cases_from_toml
 def test_a_share_is_rounded_but_never_to_none_or_all(share, words):
     assert percent(share, 2) == words
 
@@ -240,50 +223,7 @@ def test_attention(run, tmp_path, monkeypatch, capsys):
     assert "--out writes .png, .pdf, .svg, found" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["train", "chess"], "no task 'chess'; the tasks are characters, copy, dates, multi30k, numbers"),
-        (["train", "--to", "xx"], "to='xx', expected one of de, fr, ko"),
-        (["train", "copy", "--to", "de"], "task copy has no option 'to'"),
-        (["train", "--d-model", "10", "--n-heads", "4"], "--d-model 10 is not divisible by --n-heads 4"),
-        (["train", "--d-model", "10"], "--d-model 10 is not divisible by --n-heads 4: choose others, or give --d-k"),
-        (["train", "--n-layers", "0"], "--n-layers must be at least 1, found 0"),
-        (["train", "--d-ff", "-3"], "--d-ff must be at least 1, found -3"),
-        (["train", "--steps", "0"], "--steps must be at least 1, found 0"),
-        (["train", "--dropout", "1"], "--dropout must be at least 0 and below 1, found 1"),
-        (["train", "--label-smoothing", "-0.1"], "--label-smoothing must be at least 0 and below 1"),
-        (
-            ["train", "--schedule", "linear", "--warmup-steps", "9", "--steps", "8"],
-            "--warmup-steps must be at most --steps with the linear schedule, found 9 and 8; set both",
-        ),
-        (["train", "--learning-rate-factor", "0"], "--learning-rate-factor must be above 0, found 0"),
-        (["train", "--learning-rate-factor", "nan"], "--learning-rate-factor must be above 0 and finite, found nan"),
-        (
-            ["train", "--peak", "0.1"],
-            "--peak has no effect here: the rate of the schedule warmup follows from --d-model",
-        ),
-        (["train", "--schedule", "linear", "--learning-rate-factor", "2"], "the schedule linear is given by its peak"),
-        (["train", "copy", "--source", "x.en"], "--source has no effect here: the task copy does not read it"),
-        (["train", "copy", "--longest", "9"], "--longest has no effect here: the task copy does not use it"),
-        (["train", "copy", "--overwrite"], "found --overwrite without --out, expected both"),
-        (["train", "--norm", "both"], "--norm must be one of post, pre, rms, found"),
-        (["train", "--positions", "none"], "--positions must be one of sinusoidal, learned, rotary, alibi, found"),
-        (["train", "--seed", "-1"], "--seed must be at least 0, found -1"),
-        (["train", "copy", "--batch-tokens", "5", "--train-pairs", "50"], "a batch may hold 5 at most"),
-        (["train", "--held-out", "2000000"], "cannot hold out 2,000,000 numbers: there are 991,000"),
-        (
-            ["train", "characters", "--characters", "90", "--window", "91"],
-            "--window 91: found only 90 tokens to train on; give a longer --text or a smaller --window",
-        ),
-        (["translate", "nowhere", "one"], "there is no run folder nowhere"),
-        (["evaluate", "nowhere"], "there is no run folder nowhere"),
-        (["attention", "nowhere", "one"], "there is no run folder nowhere"),
-        (["gradcheck", "softmax", "--seed", "-1"], "--seed must be 0 or more, found -1"),
-        (["gradcheck", "softmax", "--plot", "x.foo"], "--plot writes .png, .pdf, .svg, found x.foo"),
-        (["gradcheck", "softmax", "--plot", "/dev/null/x.png"], "--plot: /dev/null/x.png cannot be written"),
-    ],
-)
+@cases_from_toml
 def test_bad_input_is_refused_before_any_work(tmp_path, monkeypatch, capsys, arguments, message):
     monkeypatch.chdir(tmp_path)
     assert main(arguments) == 2
@@ -294,17 +234,7 @@ def test_bad_input_is_refused_before_any_work(tmp_path, monkeypatch, capsys, arg
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["train", "--steps", "x"],
-        ["train", "--backend", "tpu"],
-        ["fly"],
-        [],
-        ["translate", "r", "--fast"],
-        ["train", "copy", "x"],
-    ],
-)
+@cases_from_toml
 def test_words_that_are_off_end_with_status_2(arguments, capsys):
     with pytest.raises(SystemExit) as error:
         main(arguments)

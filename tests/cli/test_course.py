@@ -4,6 +4,7 @@ import csv
 import json
 
 import pytest
+from toml_cases import cases_from_toml
 
 from minitransformer.apps.cli import main
 from minitransformer.apps.learn import find
@@ -75,17 +76,7 @@ def test_archives_are_named_that_are_not_graded(submissions, capsys):
     assert "\nnot graded, because only folders are: Emmy.zip\n" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--week", "3"], "--week has no effect without --grade"),
-        (["--grade", ".", "--week", "8"], "found 8, expected a week with exercises: 1, 2, 3, 4, 5, 6, 7, 9"),
-        (["--grade", ".", "--seconds", "0"], "--seconds must be above 0 and below 3600, found 0"),
-        (["--grade", ".", "--seconds", "nan"], "found nan"),
-        (["--grade", "no-such-folder"], "there is no folder no-such-folder"),
-        (["--grade", ".", "--out", "/no-such-folder/x.csv"], "cannot be written"),
-    ],
-)
+@cases_from_toml
 def test_what_cannot_be_done_is_said_before_any_work(options, said, capsys):
     assert main(["course", *options]) == 2
     assert said in capsys.readouterr().err

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from toml_cases import cases_from_toml
 
 from minitransformer.apps.cli import main
 from minitransformer.apps.paper import paths
@@ -112,16 +113,7 @@ def test_extrapolation_of_positions(monkeypatch, tmp_path, capsys):
     assert lines[1].split()[2:7] == [*(f"{100 * accuracy:.1f}" for accuracy in tests), "-", "-"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--layers", "--tasks", "recall"], "--layers has its own models, found --tasks too; leave one out"),
-        (["--layers", "--out", "x"], "--layers has its own models, found --out too; leave one out"),
-        (["--seeds", "1", "2", "1"], "--seeds: found 1 more than once, expected different seeds"),
-        (["--seeds", "-1"], "--seeds must be at least 0, found -1"),
-        (["--steps", "0"], "--steps must be at least 1, found 0"),
-    ],
-)
+@cases_from_toml
 def test_extrapolation_refuses_what_does_not_go_together(monkeypatch, capsys, arguments, message):
     for name in ("positions", "extrapolation"):
         monkeypatch.setattr(f"minitransformer.apps.cli.extrapolation.measure_{name}", pytest.fail)

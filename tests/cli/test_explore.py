@@ -9,6 +9,7 @@ import webbrowser
 from contextlib import redirect_stderr, redirect_stdout
 
 import pytest
+from toml_cases import cases_from_toml
 
 from minitransformer.apps.cli import explore, main
 from minitransformer.apps.explorer import Explorer
@@ -80,16 +81,7 @@ def test_without_a_browser_the_address_is_enough(monkeypatch, capsys, failure):
     assert capsys.readouterr().out == "No browser could be opened; open the address yourself.\n"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["--port", "70000"], "--port must be from 0 to 65535, found 70000"),
-        (["--save", "page.png"], "--save writes .html, .htm, found page.png"),
-        (["--save", "x.html", "--port", "80"], "--save starts no server; leave out --port and --no-browser"),
-        (["1x2"], "unknown token 'x' at position 2"),
-        (["1" * 200], "expected at most 128"),
-    ],
-)  # fmt: skip
+@cases_from_toml
 def test_what_is_wrong_is_said_before_a_server_starts(run, tmp_path, monkeypatch, capsys, arguments, said):
     monkeypatch.chdir(tmp_path)
     assert main(["explore", run, *arguments]) == 2

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from toml_cases import cases_from_toml
 
 from minitransformer.apps.cli import COMMANDS, main, pictures, progress, results
 from minitransformer.apps.cli.errors import UsageError
@@ -93,17 +94,7 @@ def test_words_and_options_that_nobody_knows_are_refused(capsys):
         assert "unrecognized arguments" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["run", "a", "b"], ["a", "b"]),
-        (["run", "--beam", "2", "a", "b"], ["a", "b"]),
-        (["run", "a", "--", "--b", "-c"], ["a", "--b", "-c"]),
-        (["run", "--beam", "2", "a", "--", "--b", "-c"], ["a", "--b", "-c"]),
-        (["run", "-"], ["-"]),
-        (["run"], []),
-    ],
-)
+@cases_from_toml
 def test_all_words_of_a_text_arrive(monkeypatch, arguments, words):
     seen = []
     monkeypatch.setattr(COMMANDS["translate"], "run", lambda args: seen.append(args.text) or 0)
@@ -235,16 +226,7 @@ def test_a_line_that_cannot_be_translated_is_named(loaded, capsys, monkeypatch):
     assert captured.err == "minitransformer translate: line 3: too long\n"
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--beam", "0"], "--beam must be at least 1 and at most 10000, found 0"),
-        (["--alpha", "-0.5"], "--alpha must be at least 0 and at most 100, found -0.5"),
-        (["--alpha", "nan"], "--alpha must be at least 0 and at most 100 and finite, found nan"),
-        (["--beam", "2", "--n-best", "3"], "--n-best must be from 1 to the beam, 2, found 3"),
-        (["--beam", "2", "--n-best", "0"], "--n-best must be from 1 to the beam, 2, found 0"),
-    ],
-)
+@cases_from_toml
 def test_impossible_searches_are_refused(loaded, capsys, options, message):
     assert main(["translate", "run", "one", *options]) == 2
     assert message in capsys.readouterr().err

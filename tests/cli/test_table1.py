@@ -4,6 +4,7 @@ import json
 import re
 
 import pytest
+from toml_cases import cases_from_toml
 
 from minitransformer.apps.cli import main
 from minitransformer.apps.paper import costs, paths, table1
@@ -42,13 +43,7 @@ def test_from_the_first_word_to_the_picture(monkeypatch, tmp_path, capsys):
     assert picture.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--plot", "table.txt"], "--plot writes .png, .pdf, .svg, found table.txt"),
-        (["--json", "."], "--json: . cannot be written"),
-    ],
-)
+@cases_from_toml
 def test_bad_input_is_refused_before_the_measuring_begins(monkeypatch, tmp_path, capsys, arguments, message):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("minitransformer.apps.cli.table1.measure_table1", pytest.fail)

@@ -5,6 +5,7 @@ import re
 from functools import partial
 
 import pytest
+from toml_cases import cases_from_toml
 
 from minitransformer.apps.cli import main
 from minitransformer.apps.paper import table3
@@ -130,14 +131,7 @@ def test_means_are_compared_with_the_base():
     assert max(map(len, lines)) <= 100
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["X"], "no row 'X'; the rows are A, B, C, D, E"),
-        (["E", "--seeds", "0", "1", "1"], "seeds: found 1 more than once, expected different seeds"),
-        (["E", "--seeds", "-1"], "seed must be at least 0, found -1"),
-    ],
-)
+@cases_from_toml
 def test_bad_input(arguments, words, capsys, tmp_path):
     assert main(["table3", *arguments, "--out", str(tmp_path / "t")]) == 2
     assert words in capsys.readouterr().err

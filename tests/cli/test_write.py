@@ -7,6 +7,7 @@ from contextlib import redirect_stderr, redirect_stdout
 
 import numpy as np
 import pytest
+from toml_cases import cases_from_toml
 
 import minitransformer as mt
 from minitransformer.apps.cli import main, text_runs
@@ -115,18 +116,7 @@ def test_a_terminal_obeys_no_character_of_a_model(run, monkeypatch, terminal, wr
     assert stream.getvalue() == written
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--length", "-1"], "--length must be 0 or more, found -1"),
-        (["--seed", "-1"], "--seed must be 0 or more, found -1"),
-        (["--temperature", "-1"], "--temperature must be at least 0, found -1.0"),
-        (["--temperature", "nan"], "--temperature must be"),
-        (["--top-k", "0"], "--top-k must be at least 1, found 0"),
-        (["--top-p", "1.5"], "--top-p must be at most 1 and above 0, found 1.5"),
-        (["한글"], "the model does not know '글', '한'"),
-    ],
-)
+@cases_from_toml
 def test_impossible_arguments_are_refused(run, capsys, arguments, message):
     status, out, err = said(capsys, "write", run, *arguments)
     assert (status, out) == (2, "")

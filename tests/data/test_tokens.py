@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from toml_cases import cases_from_toml
 
 from minitransformer.data import (
     END,
@@ -263,24 +264,7 @@ def test_merges_are_those_of_subword_nmt(tmp_path):
     assert UNKNOWN in Merges.train(["ab ab ac"], merges=1, min_count=2).encode("ac")
 
 
-@pytest.mark.parametrize(
-    ("kind", "texts", "size", "message"),
-    [
-        ("words", [], None, "Words: the text is empty"),
-        ("words", ["a b"], None, "Words: no token occurs 2 times or more; give more text or a smaller min_count"),
-        ("words", ["a a"], 4, "Words: found size=4, expected 5 or more: <pad>, <start>, <end> and <unk> count too"),
-        ("chars", [" "], None, "Characters: the text is empty"),
-        ("chars", ["a"], 3, "Characters: found size=3, expected 5 or more"),
-        ("bpe", ["", " "], None, "Bpe: the text is empty"),
-        ("bpe", ["▅"], None, "Bpe: the text is empty"),
-        ("bpe", ["abc d"], 8, "Bpe: found size=8, expected 9 or more: the text has 5 different characters"),
-        ("bpe", ["abc"], 7, "Bpe: found size=7, expected 8 or more: the text has 4 different characters"),
-        ("merges", ["ab ab"], 0, "Merges: found merges=0, expected 1 or more"),
-        ("merges", ["", "a b"], None, "Merges: the text has no word of two letters"),
-        ("merges", [], None, "Merges: the text has no word of two letters"),
-        ("merges", ["ab cd"], None, "Merges: no pair of letters occurs twice"),
-    ],
-)
+@cases_from_toml
 def test_text_that_nothing_can_be_learned_from(kind, texts, size, message):
     if kind in PACKAGES:
         pytest.importorskip(PACKAGES[kind])
@@ -316,26 +300,7 @@ def test_wrong_options():
         train_tokeniser("words", TEXT, min_count=0)
 
 
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        (None, "found the kind of tokens None, expected one of bpe, words, chars, merges"),
-        ([], "found the kind of tokens None"),
-        ({"kind": "closed", "tokens": []}, "found the kind of tokens 'closed'"),
-        ({"kind": ["bpe"]}, "found the kind of tokens"),
-        ({"kind": "words"}, "expected a tokeniser with 'tokens', found {\"kind\""),
-        ({"kind": "words", "tokens": "abc"}, "'tokens' is str, expected list"),
-        ({"kind": "words", "tokens": ["<pad>", "<start>", "<end>", "<unk>"]}, "a tokeniser with 'marker'"),
-        ({"kind": "words", "tokens": ["<pad>", "<start>", "<end>"], "marker": ""}, "Words: .* must be <unk>"),
-        ({"kind": "chars", "tokens": ["<pad>", "<start>", "<end>", "a"]}, "Characters: .* must be <unk>"),
-        ({"kind": "chars", "tokens": ["a"]}, "starts with"),
-        ({"kind": "bpe", "model": 3}, "'model' is int, expected str"),
-        ({"kind": "bpe", "model": "a"}, "'model' is not base64"),
-        ({"kind": "bpe", "model": "ä"}, "base64|ASCII"),
-        ({"kind": "merges", "merges": ["a b c"]}, "merge 'a b c' is not two subwords"),
-        ({"kind": "merges", "merges": [3]}, "merge 3 is not two subwords"),
-    ],
-)
+@cases_from_toml
 def test_files_that_hold_no_tokeniser(value, message):
     with pytest.raises(ValueError, match=message):
         tokeniser_from_json(value)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from toml_cases import cases_from_toml
 
 from minitransformer.data import END, PAD, START, UnknownTokenError, Vocabulary
 
@@ -87,18 +88,7 @@ def test_json_round_trip():
     assert again != Vocabulary(["ein", "zwanzig", "und"])
 
 
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        ({"ein": 3}, "found dict"),
-        ("<pad>", "found str"),
-        (["<pad>", "<start>", "<end>", 7], "found 7"),
-        (["ein", "und"], "starts with"),
-        (["<start>", "<pad>", "<end>"], "starts with"),
-        ([], "starts with"),
-        (["<pad>", "<start>", "<end>", "a", "a"], "more than once"),
-    ],
-)
+@cases_from_toml
 def test_json_that_is_no_vocabulary_is_refused(value, message):
     with pytest.raises(ValueError, match=message):
         Vocabulary.from_json(value)

@@ -4,6 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from toml_cases import cases_from_toml
 
 import minitransformer as mt
 from minitransformer.data import END, PAD, START, pad
@@ -263,20 +264,7 @@ def test_no_sentences_give_no_sentences(model):
     assert beam_search(model, []) == []
 
 
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        ({"beam": 0}, "beam must be at least 1, found 0"),
-        ({"beam": -3}, "beam must be at least 1, found -3"),
-        ({"alpha": -0.1}, "alpha must be a number of 0 or more, found -0.1"),
-        ({"alpha": float("nan")}, "alpha must be a number of 0 or more, found nan"),
-        ({"alpha": float("inf")}, "alpha must be a number of 0 or more, found inf"),
-        ({"n_best": 5}, "n_best must be from 1 to beam = 4, found 5"),
-        ({"n_best": 0}, "n_best must be from 1 to beam = 4, found 0"),
-        ({"max_length": -1}, "max_length must be 0 or more, found -1"),
-        ({"source_ids": [3, 4]}, r"source ids must have shape \(B, Tk\), found \(2,\)"),
-    ],
-)
+@cases_from_toml
 def test_what_is_wrong_is_refused_before_any_work(arguments, complaint):
     with pytest.raises(ValueError, match=complaint):
         beam_search(None, **({"source_ids": [[3, END]]} | arguments))

@@ -5,6 +5,7 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from toml_cases import cases_from_toml
 
 import minitransformer as mt
 from minitransformer.arrays import xp
@@ -69,13 +70,7 @@ def test_all_three_options_together_do_what_a_slow_definition_does(temperature, 
         np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("p", "kept"),
-    [
-        (1e-300, [0]), (0.5, [0]), (0.5000001, [0, 2]), (0.75, [0, 2]), (0.76, [0, 2, 3]), (0.875, [0, 2, 3]),
-        (0.88, [0, 1, 2, 3]), (0.9375, [0, 1, 2, 3]), (0.94, [0, 1, 2, 3, 4]), (1.0, [0, 1, 2, 3, 4]),
-    ],
-)  # fmt: skip
+@cases_from_toml
 def test_top_p_keeps_the_smallest_set_whose_mass_reaches_p(p, kept):
     found = probabilities(top_p=p)
     assert np.flatnonzero(found).tolist() == kept

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from toml_cases import cases_from_toml
 
 import minitransformer as mt
 
@@ -98,16 +99,7 @@ def test_the_manifest_names_what_is_there():
     assert texts - {"README.md"} <= set(manifest.split())  # which is always in
 
 
-@pytest.mark.parametrize(
-    ("repository", "site", "shown"),
-    [
-        ("", "", "See guides (docs/x.md) and code. *A map*"),
-        ("https://host/us/it/", "", "See [guides](https://host/us/it/blob/0ab/docs/x.md#top) (docs/x.md) and "
-         "[code](https://host/us/it/tree/0ab/docs). ![A map](https://host/us/it/raw/0ab/docs/map.svg)"),
-        ("https://host/us/it", "https://site/", "See [guides](https://site/x.html#top) (docs/x.md) and "
-         "[code](https://host/us/it/tree/0ab/docs). ![A map](https://host/us/it/raw/0ab/docs/map.svg)"),
-    ],
-)  # fmt: skip
+@cases_from_toml
 def test_links_on_a_package_index_are_absolute_or_plain_text(package, repository, site, shown):
     text = "See [guides](docs/x.md#top) (docs/x.md) and [code](docs). ![A map](docs/map.svg)\n"
     fixed = "[the paper](https://arxiv.org/abs/1706.03762) [below](#tests)\n```python\nf = [x](y)\n```\n"

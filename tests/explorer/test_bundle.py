@@ -7,6 +7,7 @@ import shutil
 import subprocess
 
 import pytest
+from toml_cases import cases_from_toml
 
 from minitransformer.apps.explorer.bundle import bundle, page_files, single_page
 
@@ -42,16 +43,7 @@ def test_the_script_does_what_the_modules_do():
     assert found.stdout.split("\n")[0] == "42 b 5"
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"app.js": 'import { x } from "./gone.js";\n'}, "the module gone.js is missing"),
-        ({"app.js": 'import x from "./a.js";\n'}, "app.js: found 'import x from"),
-        ({"app.js": "export default 5;\n"}, "app.js: found 'export default 5;'"),
-        ({"app.js": 'const x = import("https://x.org/a.js");\n'}, "app.js: found 'import(\"https"),
-        ({"b.js": 'import { one } from "./a.js";\nexport const base = one;\n'}, "have an import cycle"),
-    ],
-)
+@cases_from_toml
 def test_other_forms_are_refused(changes, said):
     with pytest.raises(ValueError, match=r"module|found") as caught:
         bundle(MODULES | changes, "app.js")

@@ -7,6 +7,7 @@ import threading
 from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
+from toml_cases import cases_from_toml
 
 from minitransformer.apps.explorer import Explorer, PortError, RequestError
 from minitransformer.apps.explorer import server as module
@@ -110,22 +111,7 @@ def test_another_host_name_is_refused(server, host):
     assert ask(server, "/{}/", Host=f"localhost:{server.server_port}")[0] == 200
 
 
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [
-        ({}, 200),
-        ({"Origin": "http://127.0.0.1:{}"}, 200),
-        ({"Origin": "http://localhost:{}", "Sec_Fetch_Site": "same-origin"}, 200),
-        ({"Origin": "http://example.org"}, 403),
-        ({"Origin": "null"}, 403),
-        ({"Origin": "https://127.0.0.1:{}"}, 403),
-        ({"Origin": "127.0.0.1:{}"}, 403),
-        ({"Sec_Fetch_Site": "cross-site"}, 403),
-        ({"Content_Type": "text/plain"}, 415),
-        ({"Content_Length": "-5"}, 411),
-        ({"Content_Length": "9" * 30}, 413),
-    ],
-)
+@cases_from_toml
 def test_only_the_page_may_ask(server, talking, headers, status):
     headers = {name: value.format(server.server_port) for name, value in headers.items()}
     assert ask(server, "/{}/model", {}, **headers)[0] == status

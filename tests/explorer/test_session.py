@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from toml_cases import cases_from_toml
 
 import minitransformer as mt
 from minitransformer import tracing
@@ -296,15 +297,7 @@ def test_what_cannot_be_answered_is_refused(session, name, body, said):
     assert said in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"key": "nowhere"}, "no value or gradient 'nowhere'"),
-        ({"at": [0, 0]}, "leading axes"),
-        ({"rows": [0]}, "two numbers each"),
-        ({"stride": [0, 1]}, "the stride above 0"),
-    ],
-)
+@cases_from_toml
 def test_windows_that_do_not_exist_are_refused(session, trace, change, said):
     with pytest.raises(RequestError, match=r"tensor|trace") as caught:
         session.tensor({"trace": trace["id"], "key": "/linear"} | change)

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from toml_cases import cases_from_toml
 
 from minitransformer.apps.learn import bank, find, judge_file
 
@@ -140,15 +141,7 @@ def test_an_exercise_is_found_by_name_or_file_or_the_nearest_is_named():
     assert find(f"my-exercises/{exercise.file}") is exercise
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("the-product", "product-rule"),
-        ("softmaks-forward", "did you mean softmax-forward"),
-        ("warmup", "did you mean warm-up"),
-        ("nonsense", "learn list"),
-    ],
-)
+@cases_from_toml
 def test_a_name_that_is_none_is_answered_by_similar_ones_if_there_are_any(name, words):
     with pytest.raises(LookupError, match=words):
         find(name)

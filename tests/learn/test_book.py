@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from toml_cases import cases_from_toml
 
 from minitransformer.apps.learn import FOLDER, Book, bank, command, find_folder
 
@@ -89,17 +90,7 @@ def test_what_to_type_names_a_folder_of_ones_own(tmp_path, monkeypatch):
     assert command("hint", folder=Path("my own")) == "minitransformer learn hint --folder 'my own'"
 
 
-@pytest.mark.parametrize(
-    ("here", "found"),
-    [
-        (".", "my-exercises"),
-        ("my-exercises", "."),
-        ("my-exercises/01-scalars", ".."),
-        ("notes/deep", "../../my-exercises"),
-        ("of my own", "."),
-        ("of my own/02-graph", ".."),
-    ],
-)
+@cases_from_toml
 def test_the_folder_is_found_upwards(tmp_path, monkeypatch, here, found):
     for name in ("my-exercises", "of my own"):
         Book.open(tmp_path / name)

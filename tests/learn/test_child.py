@@ -6,6 +6,7 @@ import sys
 import sysconfig
 
 import pytest
+from toml_cases import cases_from_toml
 
 from minitransformer.apps.learn import bank, child, judge_in_child
 
@@ -59,18 +60,7 @@ def test_an_endless_loop_is_stopped_and_its_line_named(judge, text, line):
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("exit()", "Line 2, in backward, failed with SystemExit"),
-        ("import os; os._exit(0)", "Your code ended Python with status 0, as os._exit() does"),
-        ("import ctypes; ctypes.string_at(0)", "Line 2, in backward, crashed Python: it was ended by SIGSEGV"),
-        ("import os; os.kill(os.getpid(), 9)", "ended by SIGKILL, which usually means that memory ran out"),
-        ("raise KeyboardInterrupt", "Line 2, in backward, failed with KeyboardInterrupt"),
-        ("input()", "Line 2, in backward, failed with EOFError"),
-        ("import bdb; raise bdb.BdbQuit", "BdbQuit: to use a breakpoint, run the file itself with `python`"),
-    ],
-)
+@cases_from_toml
 @pytest.mark.skipif(sys.platform == "win32", reason="signals have other names on Windows")
 def test_code_that_ends_python_is_told(judge, text, said):
     verdict, words, _ = judge(f"{IN_BACKWARD}{text}\n")

@@ -13,6 +13,7 @@ from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
+from toml_cases import cases_from_toml
 
 from minitransformer import nn
 from minitransformer.apps.cli import main
@@ -192,18 +193,7 @@ def test_a_long_wait_is_announced_and_no_other(clinic):
     assert "Training for" not in clinic("1", "--diagnosis", "no-warm-up")[1]
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"rates": 251 * [0.01]}, "251 steps"),
-        ({"parameters": 33_985}, "33985 parameters"),
-        ({"targets": 160_000}, "160000 target positions"),
-        ({"score": float("nan")}, "writes nan%"),
-        ({"score": 0.89}, "writes 89%"),
-        ({"repeated": 0.98}, "can still be measured"),
-        ({"blank_score": 1.0}, "even when all weights are 0"),
-    ],
-)
+@cases_from_toml
 def test_a_training_that_is_larger_or_no_training_is_not_healthy(report, change, said):
     assert judge(report | {"score": 1.0}, "dropout-in-evaluation")[0]
     right, words = judge(report | {"score": 1.0} | change, "dropout-in-evaluation")
@@ -211,14 +201,7 @@ def test_a_training_that_is_larger_or_no_training_is_not_healthy(report, change,
     assert said in words
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["11"], "there is no patient '11'"),
-        (["softmax"], "there is no patient 'softmax'"),
-        (["--ask", "rate"], "give its number"),
-    ],
-)
+@cases_from_toml
 def test_what_is_asked_wrongly_is_refused(clinic, words, said):
     status, text = clinic(*words)
     assert status == 2

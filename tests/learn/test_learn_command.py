@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from toml_cases import cases_from_toml
 
 import minitransformer as mt
 from minitransformer.apps.cli import main
@@ -68,24 +69,7 @@ def test_check_says_what_is_wrong_and_then_goes_on(learn):
     assert "  [x] product-rule" in learn("list")[1]
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("def backward(x, y, d_z)\n    return 1\n", "Line 1 is not Python: expected ':'"),
-        ("def backward(x, y, d_z):\n    return d_z * q, 1\n", "Line 2, in backward, failed with NameError: name 'q'"),
-        ("1 / 0\n", "Line 1, in <module>, failed with ZeroDivisionError"),
-        ("def backwards(x, y, d_z):\n    return y, x\n", "no longer defines backward"),
-        ("def backward(x, y):\n    return y, x\n", "takes 2 positional arguments but 3 were given"),
-        ("def backward(x, y, d_z):\n    d_z * y, d_z * x\n", "is there a `return`?"),
-        (
-            "def backward(x, y, d_z):\n    return d_z * y\n",
-            "Return d_x, d_y, in this order: expected 2 results, found a float.",
-        ),
-        ("import sys\nsys.exit(0)\n", "Line 2, in <module>, failed with SystemExit: 0"),
-        ("def backward(x, y, d_z):\n    raise SystemExit\n", "Line 2, in backward, failed with SystemExit: no message"),
-        ("x = 1\0\n", "is not Python: source code"),
-    ],
-)
+@cases_from_toml
 def test_broken_code_is_told_in_words(learn, text, said):
     learn("list")
     (learn.folder / find("product-rule").file).write_text(text)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from toml_cases import cases_from_toml
 
 from minitransformer import ops
 from minitransformer.apps.cli import main
@@ -247,15 +248,7 @@ def test_a_decoder_alone_is_trained_by_own_parts(solved, tmp_path, changes):
             assert float(found) == pytest.approx(float(loss), rel=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("name", "old", "new"),
-    [
-        ("top-p", "n = 1 + ", "n = "),
-        ("top-p", " / kept.sum()", ""),
-        ("shifted-targets", "wanted[:, :-1]", "wanted[:, 1:]"),
-        ("softmax-backward", "y * (d_y - row_sum)", "y * d_y"),
-    ],
-)
+@cases_from_toml
 def test_a_wrong_part_of_a_decoder_alone_is_named(tmp_path, name, old, new):
     folder = solve(tmp_path / "mine", name)
     spoil(folder, name, old, new)
@@ -300,45 +293,14 @@ def test_the_gates_are_found_again(solved, x):
     np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("name", "old", "new"),
-    [
-        ("rms-norm-forward", "mean(axis=-1, keepdims=True)", "sum(axis=-1, keepdims=True)"),
-        ("rms-norm-backward", " - x_hat * along", ""),
-        ("swiglu-backward", "u * (1 - z)", "(1 - z)"),
-        ("rotary-forward", "y[..., 1::2] = even * sin", "y[..., 1::2] = -even * sin"),
-        ("rotary-backward", "even * cos + odd * sin", "even * cos - odd * sin"),
-        ("grouped-heads-backward", "sum(axis=2)", "mean(axis=2)"),
-    ],
-)
+@cases_from_toml
 def test_a_wrong_part_of_a_later_model_is_named(tmp_path, name, old, new):
     folder = solve(tmp_path, name)
     spoil(folder, name, old, new)
     assert [*trial(folder, **LATER).wrong] == [name]
 
 
-@pytest.mark.parametrize(
-    ("name", "old", "new", "words"),
-    [
-        ("softmax-backward", "y * (d_y - row_sum)", "y * d_y", "the row sum is missing"),
-        ("scaled-scores", " / sqrt(q.shape[-1])", "", "the division is missing"),
-        ("walk-back", "+= d[output] * slope", "= d[output] * slope", ""),
-        ("shifted-targets", "wanted[:, :-1]", "wanted[:, 1:]", ""),
-        ("adam-step", "m / (1 - beta1**t)", "m", ""),
-        ("greedy-decoding", "np.argmax", "np.argmin", ""),
-        ("warm-up", "warmup_steps**-1.5", "warmup_steps**-0.5", ""),
-        ("xavier", "np.sqrt(6 /", "np.sqrt(3 /", ""),
-        ("beam-step", "-totals", "totals", ""),
-        ("layer-norm-backward", "= d_y * gain", "= np.multiply(d_y, gain, out=d_y)", "in place"),
-        ("length-penalty", "return scores,", "return 2 * scores,", "should be"),
-        ("label-smoothing-backward", "* d_loss / len(q)", "* 2 * d_loss / len(q)", ""),  # which Adam does not feel
-        # What these sentences do not show, the exercise's own check does.
-        ("unbroadcast", "d = d_y.sum(", "d = d_y.mean(", "should be"),
-        ("softmax-of-large-scores", "x - x.max(axis=-1, keepdims=True)", "x", "overflow"),
-        ("greedy-decoding", "= next_scores(tokens)", "= next_scores(tokens[-1:])", ""),
-        ("length-penalty", "** alpha", "** 0.6", "should be"),  # 0.6 is the alpha of the trial
-    ],
-)
+@cases_from_toml
 def test_a_wrong_part_is_named_with_its_cause(tmp_path, name, old, new, words):
     folder = solve(tmp_path, name)
     spoil(folder, name, old, new)
@@ -434,23 +396,7 @@ def test_a_file_that_cannot_be_used_stops_neither_the_checks_of_others_nor_the_c
     assert loops == ["adam-step: still running after 0.1 s. Line 2, in step, is running:"]
 
 
-@pytest.mark.parametrize(
-    ("name", "old", "new", "words"),
-    [
-        (
-            "warm-up",
-            "    return d_model",
-            "    exit()\n    return d_model",
-            "Line 15, in learning_rate, failed with SystemExit",
-        ),
-        (
-            "softmax-backward",
-            "    row_sum",
-            "    if y.ndim == 4: exit()\n    row_sum",
-            "in backward, failed with SystemExit",
-        ),
-    ],
-)
+@cases_from_toml
 def test_a_part_that_exits_is_wrong(tmp_path, name, old, new, words):
     folder = solve(tmp_path, name)
     spoil(folder, name, old, new)
@@ -582,16 +528,7 @@ def test_what_a_mistake_does(without_drawn_parts, tmp_path, monkeypatch, capsys)
     assert [*json.loads((tmp_path / "runs/numbers-without-the-mistake/parts.json").read_text())["parts"]] == ["warm-up"]
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--with", "nowhere"], "there is no folder nowhere"),
-        (["--with", ".", "--but", "nothing"], "there is no exercise 'nothing'"),
-        (["--but", "adam-step"], "--but has no effect without --with"),
-        (["--anyway"], "--anyway has no effect without --with"),
-        (["--with", "."], "no part is solved"),
-    ],
-)
+@cases_from_toml
 def test_options_that_cannot_be_are_refused_before_any_work(tmp_path, monkeypatch, capsys, words, message):
     monkeypatch.chdir(tmp_path)
     status, _, error = run(capsys, "train", *words, *FLAGS)

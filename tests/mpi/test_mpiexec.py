@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from toml_cases import cases_from_toml
 
 from minitransformer.apps.bench import CONFIGURATIONS, Workload, measure_processes
 from minitransformer.training import RunFolder
@@ -153,16 +154,7 @@ def test_scores_do_not_depend_on_the_processes(alone, tmp_path):
         assert run(2, command, tmp_path) == (0, one.stdout)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["train", "copy", "--steps", "0"], "--steps must be at least 1, found 0"),
-        (["train", "copy", "--shares", "1"], "found 1 --shares for 2 processes"),
-        (["resume", "nothing"], "there is no run folder nothing"),
-        (["table1"], "table1 runs in one process"),
-        (["train", "--with", "."], "--with works in one process"),
-    ],
-)
+@cases_from_toml
 def test_errors_are_told_once(arguments, message, tmp_path):
     status, out = run(2, arguments, tmp_path)
     assert status == 2

@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from toml_cases import cases_from_toml
 
 from minitransformer.apps.cli import main
 from minitransformer.apps.paper import changes
@@ -186,17 +187,7 @@ def test_an_interrupted_command_continues_and_other_runs_are_not_overwritten(mon
         assert again["rows"][name]["ratio"] == row["ratio"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["nothing"], "there is no task 'nothing'"),
-        (["text"], "source"),
-        (["--seeds", "0"], "seeds: found 1, expected at least two"),
-        (["--seeds", "0", "1", "0"], "seeds: found 0 more than once"),
-        (["--seeds", "0", "-1"], "seed must be at least 0, found -1"),
-        (["--steps", "0"], "steps must be at least 1, found 0"),
-    ],
-)
+@cases_from_toml
 def test_bad_input(arguments, words, capsys, tmp_path):
     assert main(["changes", *arguments, "--out", str(tmp_path / "t")]) == 2
     assert words in capsys.readouterr().err

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from toml_cases import cases_from_toml
 
 import minitransformer as mt
 from minitransformer.apps.cli import main
@@ -162,13 +163,7 @@ def rows_of(out, kind):
     return [line for line in out.splitlines() if line.startswith(f"{kind} ")]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--pairs", "1"], "--pairs must be at least 2, found 1"),
-        (["--plot", "heads.txt"], "--plot writes .png, .pdf, .svg, found heads.txt"),
-    ],
-)
+@cases_from_toml
 def test_bad_input(folder, capsys, arguments, words):
     assert main(["heads", str(folder), *arguments]) == 2
     assert words in capsys.readouterr().err

@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
+from toml_cases import cases_from_toml
 
 from minitransformer.apps.cli import main
 from minitransformer.arrays import backend, blas, card
@@ -82,17 +83,7 @@ def test_threads_of_products_follow_from_the_shares_unless_they_are_given(
     assert (found.shares, found.blas_threads, found.workers) == (number, threads or 100 + number, workers)
 
 
-@pytest.mark.parametrize(
-    ("environment", "rank"),
-    [
-        ({}, None),
-        ({"PMI_SIZE": "1", "PMI_RANK": "0"}, None),
-        ({"PMI_SIZE": "4", "PMI_RANK": "3"}, 3),
-        ({"PMI_SIZE": "4"}, 0),
-        ({"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_LOCAL_RANK": "0"}, 1),
-        ({"SLURM_STEP_NUM_TASKS": "8", "SLURM_PROCID": "5", "SLURM_LOCALID": "1"}, 5),
-    ],
-)
+@cases_from_toml
 def test_launchers_are_recognised(environment, rank):
     assert launched_rank(environment) == rank
 
@@ -117,14 +108,7 @@ def test_mpi_is_imported_only_where_it_is_asked_for(monkeypatch):
         start("mpi")
 
 
-@pytest.mark.parametrize(
-    ("kinds", "words"),
-    [
-        (["a", "a", "a"], []),
-        (["a", "a", "b"], ["process 2 computes with b, process 0 with a: the last bits"]),
-        (["a", "b", "c"], ["process 1 (and 1 more) computes with b, process 0 with a: the last bits"]),
-    ],
-)
+@cases_from_toml
 def test_other_processors_are_told_once(kinds, words):
     notes = compare_processors(SimpleNamespace(gather=lambda own: kinds))
     assert [note.partition(" of the weights")[0] for note in notes] == words

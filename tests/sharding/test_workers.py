@@ -7,6 +7,7 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
+from toml_cases import cases_from_toml
 
 from minitransformer import ops
 from minitransformer.arrays import blas, to_numpy
@@ -248,16 +249,7 @@ def test_each_keeps_the_order():
 
 
 @THREADS
-@pytest.mark.parametrize(
-    ("shares", "threads", "blas_threads", "expected"),
-    [
-        (3, 5, None, (3, 103)),
-        (3, 2, None, (2, 103)),
-        (1, 4, None, (1, 101)),
-        (6, None, None, (4, 106)),
-        (2, 1, 7, (1, 7)),
-    ],
-)
+@cases_from_toml
 def test_no_share_has_two_threads_and_products_share_the_cores_by_shares(
     monkeypatch, shares, threads, blas_threads, expected
 ):
@@ -266,7 +258,7 @@ def test_no_share_has_two_threads_and_products_share_the_cores_by_shares(
     monkeypatch.setattr(blas, "default_threads", lambda n: 100 + n)
     monkeypatch.setattr(blas, "threads", lambda n: asked.append(n) or nullcontext())
     with Workers(model_of(), shares, threads, blas_threads) as workers:
-        assert (workers.threads, *asked) == expected
+        assert [workers.threads, *asked] == expected
 
 
 @pytest.mark.parametrize("number", [0, -1])

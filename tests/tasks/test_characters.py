@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from toml_cases import cases_from_toml
 
 from minitransformer.data import RawCharacters
 from minitransformer.files import FileError
@@ -183,13 +184,7 @@ def test_a_python_without_sources_is_told(monkeypatch):
         corpus(None)
 
 
-@pytest.mark.parametrize(
-    ("task", "options", "why"),
-    [
-        ("characters", {"source": "x"}, "does not read it: it reads text"),
-        ("copy", {"text": ["x"]}, "does not read it: it draws its own pairs"),
-    ],
-)
+@cases_from_toml
 def test_files_that_are_not_read_are_refused(task, options, why):
     configuration = Configuration.of_task(build(task), **options)
     with pytest.raises(ValueError, match=why):

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from num2words import num2words
+from toml_cases import cases_from_toml
 
 from minitransformer.tasks import build
 from minitransformer.tasks.numbers import GERMAN
@@ -35,21 +36,7 @@ def test_german_splits_in_one_way_only():
         assert ways_to_split(spell(number, "de"), GERMAN) == 1
 
 
-@pytest.mark.parametrize(
-    ("number", "morphemes"),
-    [
-        (0, "null"),
-        (1, "eins"),
-        (17, "sieb zehn"),
-        (21, "ein und zwanzig"),
-        (16, "sech zehn"),
-        (66, "sechs und sechzig"),
-        (432, "vier hundert zwei und dreißig"),
-        (1_001, "ein tausend eins"),
-        (100_107, "ein hundert tausend ein hundert sieben"),
-        (717_777, "sieben hundert sieb zehn tausend sieben hundert sieben und siebzig"),
-    ],
-)
+@cases_from_toml
 def test_german_morphemes(number, morphemes):
     task = build("numbers", to="de")
     text = morphemes.replace(" ", "")

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from toml_cases import cases_from_toml
 
 import minitransformer as mt
 from minitransformer.arrays import xp
@@ -19,17 +20,7 @@ def test_cotangents_have_both_signs_and_no_two_entries_alike():
     assert 0.4 < (d < 0).mean() < 0.6
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "same"),
-    [
-        ([1.0, np.nan, np.inf], [1.0, np.nan, np.inf], True),
-        ([1.0, 2.0], [1.0, 2.0 + 5e-16], False),
-        ([1, 2], [1, 2], True),
-        ([1, 2], [1.0, 2.0], False),
-        ([1.0], [1.0, 1.0], False),
-        ([True], [True], True),
-    ],
-)
+@cases_from_toml
 def test_the_same_bits(a, b, same):
     assert same_bits(np.array(a), np.array(b)) == same
 
@@ -38,21 +29,7 @@ def test_the_same_bits_are_of_one_type():
     assert not same_bits(np.ones(2), np.ones(2, dtype=np.float32))
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "same"),
-    [
-        ([1e6, 1.0], [1e6, 1.0 + 1e-5], True),  # beside a million, 1e-5 is rounding
-        ([1e6, 1.0], [1e6, 1.0 + 1e-3], False),
-        ([1.0, 0.0], [1.0, 1e-11], True),
-        ([1.0, 0.0], [1.0, 1e-9], False),
-        ([np.inf, 1.0], [np.inf, 1.0], True),
-        ([np.inf, 1.0], [np.inf, 1.1], False),
-        ([np.nan], [np.nan], True),
-        ([[2.0, 2.0]], [2.0, 2.0], False),
-        ([1.0], [1.0, 1.0], False),
-        ([], [], True),
-    ],
-)
+@cases_from_toml
 def test_nearly_the_same(a, b, same):
     assert nearly_same(np.array(a), np.array(b), 1e-10) == same
 

@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 from check_cases import RNG, TYPES, W, X, each_type, layer, layer_backward, verdict
+from toml_cases import cases_from_toml
 
 import minitransformer as mt
 from minitransformer.testing import CheckError, check, examine
@@ -95,20 +96,7 @@ def wrong_backward(kind):
 
 
 @each_type
-@pytest.mark.parametrize(
-    ("kind", "cause"),
-    [
-        ("factor", "every entry is 1.5 times what it should be"),
-        ("size", "every entry is x.shape[1] = 5 times too small"),
-        ("sign", "the sign is wrong"),
-        ("zero", "the gradient of x is zero everywhere"),
-        ("None", "the backward pass returns None for w, but the value depends on it"),
-        ("upstream", "the backward pass ignores the gradient of the output"),
-        ("term", "the gradient of x lacks a term: 3 * d_output"),
-        ("input as a term", "the gradient of w lacks a term: -2 * w"),
-        ("slight", ""),
-    ],
-)
+@cases_from_toml
 def test_a_wrong_gradient_and_its_cause(kind, cause, dtype):
     report = verdict(layer, wrong_backward(kind), X, W, dtype=dtype)
     assert report.verdict == "wrong"

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from check_cases import verdict
+from toml_cases import cases_from_toml
 
 from minitransformer.testing import examine, low_precision
 from minitransformer.testing.adapters import Plain
@@ -232,19 +233,7 @@ def test_only_an_error_that_stays_is_said_to_stay_and_at_all_steps_where_it_does
 # --- short types
 
 
-@pytest.mark.parametrize(
-    ("found", "noise", "expected"),
-    [
-        ([1.0, 1.0], 0.0, "right"),
-        ([1.0, 1.0001], 0.0, "right"),
-        ([1.0, 1.001], 0.0, "wrong"),
-        ([1.0, 0.999], 0.0, "wrong"),
-        ([1.0, 1.001], 1e-3, "right"),
-        ([1.0, 1.05], 1e-4, "wrong"),
-        ([1.0, 1.05], 1e-2, "undecided"),
-        ([1.0, 0.95], 1e-2, "undecided"),
-    ],
-)
+@cases_from_toml
 @pytest.mark.parametrize("size", [1.0, 1e-6])
 def test_what_rounding_explains(found, noise, expected, size):
     case = SimpleNamespace(moving=[0], inputs=[np.ones(2, np.float32)])

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from toml_cases import cases_from_toml
 
 import minitransformer as mt
 from minitransformer.testing import prove, strategies
@@ -82,17 +83,7 @@ def test_several_inputs_on_a_line_and_any_shape():
     assert both.shapes((), (5,)) == {"x": (5,), "scale": (5,)}
 
 
-@pytest.mark.parametrize(
-    ("documented", "names"),
-    [
-        ("    x : array, shape (..., D)", "scale"),
-        ("    x : array\n    scale : array, shape (D,)", "x"),
-        ("    x, scale : arrays, shape (D,)\n    shift : boolean array, shape (D,), optional", "shift"),
-        ("    x, scale : arrays, shape (2 D,)", "2"),
-        ("    x : array, shape (D,)\n    scale : float", "scale"),
-        ("    x : array, shape (D,)\n    scale : array, the shape of w", "the shape of w"),
-    ],
-)
+@cases_from_toml
 def test_what_is_not_stated_is_asked_for(documented, names):
     unclear = operation(documented)
     for draw in (examples, strategies.inputs):
@@ -114,25 +105,7 @@ def test_a_signature_gives_axes_and_smallest_sizes():
     assert not inputs_in("(B, T, D), (D, F)").any_axes
 
 
-@pytest.mark.parametrize(
-    ("signature", "part"),
-    [
-        ("", ""),
-        ("B, (D)", "B"),
-        ("(B T)", "(B T)"),
-        ("(2 D)", "(2 D)"),
-        ("(B, -1)", "(B, -1)"),
-        ("(,)", "(,)"),
-        ("(B, , D)", "(B, , D)"),
-        ("(B) (D)", "(B) (D)"),
-        ("((B), D)", "((B), D)"),
-        ("(B", "(B"),
-        ("(D), E >= 1", "E >= 1"),
-        ("D >= 1, (D)", "D >= 1"),
-        ("(D), D >= -1", "D >= -1"),
-        ("(D),", ""),
-    ],
-)
+@cases_from_toml
 def test_a_signature_that_cannot_be_read_names_the_part(signature, part):
     with pytest.raises(ValueError, match=r"has a part that cannot be read: ") as caught:
         inputs_in(signature)

@@ -5,6 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from toml_cases import cases_from_toml
 
 from minitransformer.arrays import backend
 from minitransformer.options import OptionError
@@ -88,15 +89,7 @@ def test_trial_steps_are_steps_of_the_training(monkeypatch):
     assert seen == [tuple(own.values())] * (length.UNTIMED + length.FEWEST)
 
 
-@pytest.mark.parametrize(
-    ("lengths", "words"),
-    [
-        ({"steps": 3, "epochs": 1}, "steps and epochs both set the length of training"),
-        ({"epochs": 1.5, "minutes": 1}, "epochs and minutes both set the length of training"),
-        ({"epochs": 0}, "epochs must be at most 1000000 and above 0, found 0"),
-        ({"minutes": 1e9}, "minutes must be at most 1000000 and above 0, found"),
-    ],
-)
+@cases_from_toml
 def test_one_length_is_given_and_it_is_possible(lengths, words):
     with pytest.raises(OptionError, match=words) as error:
         configuration(**lengths)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from toml_cases import cases_from_toml
 
 from minitransformer.data import Words
 from minitransformer.tasks import Corpus, build
@@ -323,18 +324,7 @@ def test_a_checkpoint_of_another_program_is_refused(folder):
         read_checkpoint(folder.path / "nothing.safetensors")
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "message"),
-    [
-        ("configuration.json", "{", "damaged"),
-        ("configuration.json", "[]", "not a configuration"),
-        ("configuration.json", '{"task": "copy"}', "missing"),
-        ("vocabulary.json", '{"source": ["a"]}', "does not hold the vocabularies"),
-        ("data.json", '{"files": 3}', "damaged"),
-        ("held_out.tsv", "12\t21\n345\n", "line 2"),
-        ("held_out.tsv", "", "held_out.tsv: the data of the run .* cannot be made again"),
-    ],
-)
+@cases_from_toml
 def test_a_damaged_file_is_named(folder, name, text, message):
     (folder.path / name).write_text(text)
     with pytest.raises(RunError, match=message) as error:
@@ -342,19 +332,7 @@ def test_a_damaged_file_is_named(folder, name, text, message):
     assert name in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"steps": "many"}, "steps must be a whole number, found 'many'"),
-        ({"steps": True}, "steps must be a whole number, found True"),
-        ({"steps": 0}, "steps must be at least 1, found 0"),
-        ({"weight_decay": -0.1}, "weight_decay must be at least 0, found -0.1"),
-        ({"weight_decay": float("inf")}, "weight_decay must be at least 0 and finite, found inf"),
-        ({"task": "chess"}, "there is no task 'chess'"),
-        ({"task_options": {"to": ["de"]}}, "task_options must be a table of texts"),
-        ({"colour": 1}, "there is no option 'colour'"),
-    ],
-)
+@cases_from_toml
 def test_a_changed_configuration_is_checked(folder, change, message):
     path = folder.path / "configuration.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | change))

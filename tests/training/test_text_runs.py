@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from toml_cases import cases_from_toml
 
 import minitransformer as mt
 from minitransformer.arrays import to_numpy
@@ -231,17 +232,7 @@ def test_both_models_write_texts_without_special_tokens():
         assert len(set(written)) == 3
 
 
-@pytest.mark.parametrize(
-    ("line", "parses"),
-    [
-        ("x = 1", True), ("    return x", True), ("if x:", True), ("elif x:  # so", True), ("else:", True),
-        ("else: x = 1", True), ("except ValueError as error:", True), ("finally:", True), ("try:", True),
-        ("@cache", True), ("class A(B):", True), ("match x:", True), ("case [a, b]:", True), ("case 1: pass", True),
-        ("for a in '#:':", True), ("async def f():", True), ("with a as b:", True), ("{} {x}", False),
-        ("x = (", False), ("def f(", False), ("a b", False), ("x:)", False), ("if:", False), ("x = 'a", False),
-        ("\0", False), ("(" * 400, False),
-    ],
-)  # fmt: skip
+@cases_from_toml
 def test_a_line_parses_if_it_can_be_a_line_of_a_program(line, parses):
     assert parsing_lines([f"\n{line}\n"]).count == parses
 

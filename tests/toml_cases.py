@@ -1,0 +1,29 @@
+"""Test cases that are data are in the TOML file beside a test's module, in a table with the test's name."""
+
+import builtins
+import tomllib
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+
+@cache
+def tables_of(path):
+    return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+def cases_from_toml(test):
+    """Run a test once for each row of its table.
+
+    ``columns`` names the test's arguments, ``rows`` has their values. A row with a ``None`` is a table without that
+    argument. In the column ``error`` are the names of Python's exceptions. ``ids`` may name the rows.
+    """
+    table = tables_of(Path(test.__code__.co_filename).with_suffix(".toml"))[test.__name__]
+    columns, rows = table["columns"], table["rows"]
+    if isinstance(columns, list):
+        rows = [row if isinstance(row, list) else [row.get(column) for column in columns] for row in rows]
+    if "error" in columns:
+        at = columns.index("error")
+        rows = [[*row[:at], getattr(builtins, row[at]), *row[at + 1 :]] for row in rows]
+    return pytest.mark.parametrize(columns, rows, ids=table.get("ids"))(test)
