@@ -59,7 +59,7 @@ def ours():
     return {name.split(".")[1] for name in sys.modules if name.startswith("minitransformer.")}
 assert ours() == {"stand_ins"} and "numpy" not in sys.modules, ours()
 from minitransformer.testing import prove
-assert ours() == {"stand_ins", "arrays", "autograd", "testing"}, ours()
+assert ours() == {"stand_ins", "public", "arrays", "autograd", "testing"}, ours()
 assert not {"hypothesis", "matplotlib"} & sys.modules.keys()
 assert mt.testing.prove is prove and mt.Tensor is mt.autograd.Tensor
 assert mt.tasks.build("copy").name == "copy" and "minitransformer.tasks" in sys.modules

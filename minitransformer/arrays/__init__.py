@@ -27,85 +27,54 @@ CuPy is chosen.
 """
 
 import importlib
-from typing import TYPE_CHECKING, Any
+import typing
+from typing import Any
 
-from minitransformer.arrays.checks import (
-    as_bias,
-    as_indices,
-    as_mask,
-    as_optional_mask,
-    check_floats,
-    check_gradient,
-    check_index,
-    is_whole,
-)
-from minitransformer.arrays.elementwise import erf, relu_in_place, sigmoid, tanh_slope
-from minitransformer.arrays.memory import cache_slices, device_memory, even_parts, free_device_memory, full_memory
-from minitransformer.arrays.namespace import (
-    Array,
-    BackendError,
-    backend,
-    card,
-    choose_card,
-    library,
-    synchronize,
-    use,
-    uses_kernels,
-    using,
-    xp,
-)
-from minitransformer.arrays.products import by_columns, matmul
-from minitransformer.arrays.reductions import below_largest, row_dot, scatter_add, square_sums, sum_along
-from minitransformer.arrays.transfer import asarray, operand, to_numpy
-from minitransformer.arrays.watch import Watch
+from minitransformer.arrays.checks import as_bias as as_bias
+from minitransformer.arrays.checks import as_indices as as_indices
+from minitransformer.arrays.checks import as_mask as as_mask
+from minitransformer.arrays.checks import as_optional_mask as as_optional_mask
+from minitransformer.arrays.checks import check_floats as check_floats
+from minitransformer.arrays.checks import check_gradient as check_gradient
+from minitransformer.arrays.checks import check_index as check_index
+from minitransformer.arrays.checks import is_whole as is_whole
+from minitransformer.arrays.elementwise import erf as erf
+from minitransformer.arrays.elementwise import relu_in_place as relu_in_place
+from minitransformer.arrays.elementwise import sigmoid as sigmoid
+from minitransformer.arrays.elementwise import tanh_slope as tanh_slope
+from minitransformer.arrays.memory import cache_slices as cache_slices
+from minitransformer.arrays.memory import device_memory as device_memory
+from minitransformer.arrays.memory import even_parts as even_parts
+from minitransformer.arrays.memory import free_device_memory as free_device_memory
+from minitransformer.arrays.memory import full_memory as full_memory
+from minitransformer.arrays.namespace import Array as Array
+from minitransformer.arrays.namespace import BackendError as BackendError
+from minitransformer.arrays.namespace import backend as backend
+from minitransformer.arrays.namespace import card as card
+from minitransformer.arrays.namespace import choose_card as choose_card
+from minitransformer.arrays.namespace import library as library
+from minitransformer.arrays.namespace import synchronize as synchronize
+from minitransformer.arrays.namespace import use as use
+from minitransformer.arrays.namespace import uses_kernels as uses_kernels
+from minitransformer.arrays.namespace import using as using
+from minitransformer.arrays.namespace import xp as xp
+from minitransformer.arrays.products import by_columns as by_columns
+from minitransformer.arrays.products import matmul as matmul
+from minitransformer.arrays.reductions import below_largest as below_largest
+from minitransformer.arrays.reductions import row_dot as row_dot
+from minitransformer.arrays.reductions import scatter_add as scatter_add
+from minitransformer.arrays.reductions import square_sums as square_sums
+from minitransformer.arrays.reductions import sum_along as sum_along
+from minitransformer.arrays.transfer import asarray as asarray
+from minitransformer.arrays.transfer import operand as operand
+from minitransformer.arrays.transfer import to_numpy as to_numpy
+from minitransformer.arrays.watch import Watch as Watch
+from minitransformer.public import public_names
 
-if TYPE_CHECKING:
-    from minitransformer.arrays.random import RowsGenerator, generator_state, random_bits
-
-__all__ = [
-    "Array",
-    "BackendError",
-    "RowsGenerator",
-    "Watch",
-    "as_bias",
-    "as_indices",
-    "as_mask",
-    "as_optional_mask",
-    "asarray",
-    "backend",
-    "below_largest",
-    "by_columns",
-    "cache_slices",
-    "card",
-    "check_floats",
-    "check_gradient",
-    "check_index",
-    "choose_card",
-    "device_memory",
-    "erf",
-    "even_parts",
-    "free_device_memory",
-    "full_memory",
-    "generator_state",
-    "is_whole",
-    "library",
-    "matmul",
-    "operand",
-    "random_bits",
-    "relu_in_place",
-    "row_dot",
-    "scatter_add",
-    "sigmoid",
-    "square_sums",
-    "sum_along",
-    "synchronize",
-    "tanh_slope",
-    "to_numpy",
-    "use",
-    "uses_kernels",
-    "using",
-    "xp",
-]
+if typing.TYPE_CHECKING:
+    from minitransformer.arrays.random import RowsGenerator as RowsGenerator
+    from minitransformer.arrays.random import generator_state as generator_state
+    from minitransformer.arrays.random import random_bits as random_bits
 
 
 def __getattr__(name: str) -> Any:
@@ -114,3 +83,6 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value = getattr(importlib.import_module("minitransformer.arrays.random"), name)
     return value
+
+
+__all__ = public_names(globals(), "Array", "RowsGenerator", "generator_state", "random_bits")

@@ -1,100 +1,55 @@
 """Vocabularies and tokenisers, parallel text, and batches of sentence pairs by token count."""
 
-from minitransformer.data.batches import (
-    Batch,
-    ParallelBatches,
-    TextBatch,
-    WindowBatches,
-    all_batches,
-    decoder_input,
-    pad,
-    token_batches,
-)
-from minitransformer.data.extras import MissingExtraError
-from minitransformer.data.known_files import KnownFile
-from minitransformer.data.multi30k import MULTI30K, read_multi30k
-from minitransformer.data.pieces import Pieces
-from minitransformer.data.pronunciation import (
-    Pronunciations,
-    as_pairs,
-    hold_out_words,
-    read_pronalsyl,
-    read_pronunciations,
-)
-from minitransformer.data.subwords import Bpe, Merges, sentencepiece_model
-from minitransformer.data.text import (
-    LeftOut,
-    ParallelText,
-    TextError,
-    normalise_text,
-    read_lines,
-    read_parallel,
-    references,
-    split_lines,
-)
-from minitransformer.data.tokenisers import (
-    KINDS,
-    EncodedPairs,
-    encode_pairs,
-    tokeniser_from_json,
-    tokenisers_from_json,
-    tokenisers_to_json,
-    train_tokeniser,
-    train_tokenisers,
-)
-from minitransformer.data.tokens import UNKNOWN, Characters, Closed, RawCharacters, Tokeniser, Words
-from minitransformer.data.trigram import Trigram
-from minitransformer.data.vocabulary import END, PAD, SPECIALS, START, UnknownTokenError, Vocabulary
+from minitransformer.data.batches import Batch as Batch
+from minitransformer.data.batches import ParallelBatches as ParallelBatches
+from minitransformer.data.batches import TextBatch as TextBatch
+from minitransformer.data.batches import WindowBatches as WindowBatches
+from minitransformer.data.batches import all_batches as all_batches
+from minitransformer.data.batches import decoder_input as decoder_input
+from minitransformer.data.batches import pad as pad
+from minitransformer.data.batches import token_batches as token_batches
+from minitransformer.data.extras import MissingExtraError as MissingExtraError
+from minitransformer.data.known_files import KnownFile as KnownFile
+from minitransformer.data.multi30k import MULTI30K as MULTI30K
+from minitransformer.data.multi30k import read_multi30k as read_multi30k
+from minitransformer.data.pieces import Pieces as Pieces
+from minitransformer.data.pronunciation import Pronunciations as Pronunciations
+from minitransformer.data.pronunciation import as_pairs as as_pairs
+from minitransformer.data.pronunciation import hold_out_words as hold_out_words
+from minitransformer.data.pronunciation import read_pronalsyl as read_pronalsyl
+from minitransformer.data.pronunciation import read_pronunciations as read_pronunciations
+from minitransformer.data.subwords import Bpe as Bpe
+from minitransformer.data.subwords import Merges as Merges
+from minitransformer.data.subwords import sentencepiece_model as sentencepiece_model
+from minitransformer.data.text import LeftOut as LeftOut
+from minitransformer.data.text import ParallelText as ParallelText
+from minitransformer.data.text import TextError as TextError
+from minitransformer.data.text import normalise_text as normalise_text
+from minitransformer.data.text import read_lines as read_lines
+from minitransformer.data.text import read_parallel as read_parallel
+from minitransformer.data.text import references as references
+from minitransformer.data.text import split_lines as split_lines
+from minitransformer.data.tokenisers import KINDS as KINDS
+from minitransformer.data.tokenisers import EncodedPairs as EncodedPairs
+from minitransformer.data.tokenisers import encode_pairs as encode_pairs
+from minitransformer.data.tokenisers import tokeniser_from_json as tokeniser_from_json
+from minitransformer.data.tokenisers import tokenisers_from_json as tokenisers_from_json
+from minitransformer.data.tokenisers import tokenisers_to_json as tokenisers_to_json
+from minitransformer.data.tokenisers import train_tokeniser as train_tokeniser
+from minitransformer.data.tokenisers import train_tokenisers as train_tokenisers
+from minitransformer.data.tokens import UNKNOWN as UNKNOWN
+from minitransformer.data.tokens import Characters as Characters
+from minitransformer.data.tokens import Closed as Closed
+from minitransformer.data.tokens import RawCharacters as RawCharacters
+from minitransformer.data.tokens import Tokeniser as Tokeniser
+from minitransformer.data.tokens import Words as Words
+from minitransformer.data.trigram import Trigram as Trigram
+from minitransformer.data.vocabulary import END as END
+from minitransformer.data.vocabulary import PAD as PAD
+from minitransformer.data.vocabulary import SPECIALS as SPECIALS
+from minitransformer.data.vocabulary import START as START
+from minitransformer.data.vocabulary import UnknownTokenError as UnknownTokenError
+from minitransformer.data.vocabulary import Vocabulary as Vocabulary
+from minitransformer.public import public_names
 
-__all__ = [
-    "END",
-    "KINDS",
-    "MULTI30K",
-    "PAD",
-    "SPECIALS",
-    "START",
-    "UNKNOWN",
-    "Batch",
-    "Bpe",
-    "Characters",
-    "Closed",
-    "EncodedPairs",
-    "KnownFile",
-    "LeftOut",
-    "Merges",
-    "MissingExtraError",
-    "ParallelBatches",
-    "ParallelText",
-    "Pieces",
-    "Pronunciations",
-    "RawCharacters",
-    "TextBatch",
-    "TextError",
-    "Tokeniser",
-    "Trigram",
-    "UnknownTokenError",
-    "Vocabulary",
-    "WindowBatches",
-    "Words",
-    "all_batches",
-    "as_pairs",
-    "decoder_input",
-    "encode_pairs",
-    "hold_out_words",
-    "normalise_text",
-    "pad",
-    "read_lines",
-    "read_multi30k",
-    "read_parallel",
-    "read_pronalsyl",
-    "read_pronunciations",
-    "references",
-    "sentencepiece_model",
-    "split_lines",
-    "token_batches",
-    "tokeniser_from_json",
-    "tokenisers_from_json",
-    "tokenisers_to_json",
-    "train_tokeniser",
-    "train_tokenisers",
-]
+__all__ = public_names(globals(), "Pronunciations")

@@ -15,41 +15,30 @@
 =====================  ==============================================================================
 """
 
-from minitransformer.nn.cache import Cache, KeysAndValues, LayerCache
-from minitransformer.nn.decoder import Decoder, DecoderLayer
-from minitransformer.nn.embedding import Embedding, scale_and_place
-from minitransformer.nn.encoder import Encoder, EncoderLayer
-from minitransformer.nn.language_model import LanguageModel
-from minitransformer.nn.layers import FeedForward, LayerNorm, MultiHeadAttention, Residual
-from minitransformer.nn.model import Model
-from minitransformer.nn.module import Module, Parameter, check_sizes, normal, weights, xavier
-from minitransformer.nn.options import ModelOptions
-from minitransformer.nn.recompute import recompute
-from minitransformer.nn.transformer import Transformer
+from minitransformer.nn.cache import Cache as Cache
+from minitransformer.nn.cache import KeysAndValues as KeysAndValues
+from minitransformer.nn.cache import LayerCache as LayerCache
+from minitransformer.nn.decoder import Decoder as Decoder
+from minitransformer.nn.decoder import DecoderLayer as DecoderLayer
+from minitransformer.nn.embedding import Embedding as Embedding
+from minitransformer.nn.embedding import scale_and_place as scale_and_place
+from minitransformer.nn.encoder import Encoder as Encoder
+from minitransformer.nn.encoder import EncoderLayer as EncoderLayer
+from minitransformer.nn.language_model import LanguageModel as LanguageModel
+from minitransformer.nn.layers import FeedForward as FeedForward
+from minitransformer.nn.layers import LayerNorm as LayerNorm
+from minitransformer.nn.layers import MultiHeadAttention as MultiHeadAttention
+from minitransformer.nn.layers import Residual as Residual
+from minitransformer.nn.model import Model as Model
+from minitransformer.nn.module import Module as Module
+from minitransformer.nn.module import Parameter as Parameter
+from minitransformer.nn.module import check_sizes as check_sizes
+from minitransformer.nn.module import normal as normal
+from minitransformer.nn.module import weights as weights
+from minitransformer.nn.module import xavier as xavier
+from minitransformer.nn.options import ModelOptions as ModelOptions
+from minitransformer.nn.recompute import recompute as recompute
+from minitransformer.nn.transformer import Transformer as Transformer
+from minitransformer.public import public_names
 
-__all__ = [
-    "Cache",
-    "Decoder",
-    "DecoderLayer",
-    "Embedding",
-    "Encoder",
-    "EncoderLayer",
-    "FeedForward",
-    "KeysAndValues",
-    "LanguageModel",
-    "LayerCache",
-    "LayerNorm",
-    "Model",
-    "ModelOptions",
-    "Module",
-    "MultiHeadAttention",
-    "Parameter",
-    "Residual",
-    "Transformer",
-    "check_sizes",
-    "normal",
-    "recompute",
-    "scale_and_place",
-    "weights",
-    "xavier",
-]
+__all__ = public_names(globals())

@@ -12,24 +12,15 @@ from importlib import import_module
 from inspect import signature
 from pkgutil import iter_modules
 
-from minitransformer.tasks.corpus import Corpus, TextCorpus
-from minitransformer.tasks.drawn import DrawnTask, split
-from minitransformer.tasks.options import DataOptions
-from minitransformer.tasks.shipped import recipe_file, recipe_names
-from minitransformer.tasks.task import Task
-
-__all__ = [
-    "TASKS",
-    "Corpus",
-    "DataOptions",
-    "DrawnTask",
-    "Task",
-    "TextCorpus",
-    "build",
-    "recipe_file",
-    "recipe_names",
-    "split",
-]
+from minitransformer.public import public_names
+from minitransformer.tasks.corpus import Corpus as Corpus
+from minitransformer.tasks.corpus import TextCorpus as TextCorpus
+from minitransformer.tasks.drawn import DrawnTask as DrawnTask
+from minitransformer.tasks.drawn import split as split
+from minitransformer.tasks.options import DataOptions as DataOptions
+from minitransformer.tasks.shipped import recipe_file as recipe_file
+from minitransformer.tasks.shipped import recipe_names as recipe_names
+from minitransformer.tasks.task import Task as Task
 
 
 def _find_tasks() -> Iterator[tuple[str, Callable[..., Task]]]:
@@ -82,3 +73,6 @@ def build(name: str, /, **options: str) -> Task:
         offer = f"its options are {', '.join(known)}" if known else "it has none"
         raise ValueError(f"task {name} has no option {', '.join(map(repr, unknown))}; {offer}")
     return TASKS[name](**options)
+
+
+__all__ = public_names(globals())

@@ -9,39 +9,30 @@
 """
 
 import importlib
-from typing import TYPE_CHECKING, Any
+import typing
+from typing import Any
 
-from minitransformer.testing.case import draw_cotangent
-from minitransformer.testing.causes import fits, likely_cause, likely_causes
-from minitransformer.testing.check import check, examine
-from minitransformer.testing.examples import Example, examples, examples_of_signature
-from minitransformer.testing.gradcheck import GradientError, GradientReport, gradcheck
-from minitransformer.testing.prove import Proof, prove
-from minitransformer.testing.report import CheckError, Report
-from minitransformer.testing.sweep import sweep
+from minitransformer.public import public_names
+from minitransformer.testing.case import draw_cotangent as draw_cotangent
+from minitransformer.testing.causes import fits as fits
+from minitransformer.testing.causes import likely_cause as likely_cause
+from minitransformer.testing.causes import likely_causes as likely_causes
+from minitransformer.testing.check import check as check
+from minitransformer.testing.check import examine as examine
+from minitransformer.testing.examples import Example as Example
+from minitransformer.testing.examples import examples as examples
+from minitransformer.testing.examples import examples_of_signature as examples_of_signature
+from minitransformer.testing.gradcheck import GradientError as GradientError
+from minitransformer.testing.gradcheck import GradientReport as GradientReport
+from minitransformer.testing.gradcheck import gradcheck as gradcheck
+from minitransformer.testing.prove import Proof as Proof
+from minitransformer.testing.prove import prove as prove
+from minitransformer.testing.report import CheckError as CheckError
+from minitransformer.testing.report import Report as Report
+from minitransformer.testing.sweep import sweep as sweep
 
-if TYPE_CHECKING:
-    from minitransformer.testing import strategies
-
-__all__ = [
-    "CheckError",
-    "Example",
-    "GradientError",
-    "GradientReport",
-    "Proof",
-    "Report",
-    "check",
-    "draw_cotangent",
-    "examine",
-    "examples",
-    "examples_of_signature",
-    "gradcheck",
-    "likely_cause",
-    "prove",
-    "strategies",
-    "sweep",
-]
-__all__ += ["fits", "likely_causes"]
+if typing.TYPE_CHECKING:
+    from minitransformer.testing import strategies as strategies
 
 
 def __getattr__(name: str) -> Any:
@@ -57,3 +48,6 @@ def __getattr__(name: str) -> Any:
             "minitransformer.testing.strategies needs Hypothesis, which is not installed; "
             'install it with: python -m pip install "minitransformer[test]"'
         ) from error
+
+
+__all__ = public_names(globals(), "strategies")

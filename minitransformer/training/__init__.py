@@ -1,66 +1,47 @@
 """Training: the training loop, its measurements, and the run folder."""
 
-from minitransformer.sharding import Workers, clip_gradient, default_workers, shared_step
-from minitransformer.train import training_step
-from minitransformer.training.averaging import average
-from minitransformer.training.checkpoints import Checkpoint, read_checkpoint
-from minitransformer.training.configuration import Configuration
-from minitransformer.training.creating import check_free, create_run, fresh_folder, holds_something
-from minitransformer.training.errors import RunError, writing
-from minitransformer.training.evaluation import Sample, Scores, evaluate
-from minitransformer.training.loading import WEIGHTS, TrainedRun, load, open_model
-from minitransformer.training.locking import lock_folder
-from minitransformer.training.options import LENGTHS, MOST_WORKERS, TrainingOptions
-from minitransformer.training.provenance import Provenance, check_data
-from minitransformer.training.resuming import has_ended, resume
-from minitransformer.training.run import RunFolder
-from minitransformer.training.scores import Share
-from minitransformer.training.state import TrainingState
-from minitransformer.training.text_evaluation import TextScores, evaluate_text
-from minitransformer.training.trainer import Result, Trainer
-from minitransformer.training.yardsticks import parsing_lines, trigram_bits, write_by_trigram, write_texts, xz_bits
+from minitransformer.public import public_names
+from minitransformer.sharding import Workers as Workers
+from minitransformer.sharding import clip_gradient as clip_gradient
+from minitransformer.sharding import default_workers as default_workers
+from minitransformer.sharding import shared_step as shared_step
+from minitransformer.train import training_step as training_step
+from minitransformer.training.averaging import average as average
+from minitransformer.training.checkpoints import Checkpoint as Checkpoint
+from minitransformer.training.checkpoints import read_checkpoint as read_checkpoint
+from minitransformer.training.configuration import Configuration as Configuration
+from minitransformer.training.creating import check_free as check_free
+from minitransformer.training.creating import create_run as create_run
+from minitransformer.training.creating import fresh_folder as fresh_folder
+from minitransformer.training.creating import holds_something as holds_something
+from minitransformer.training.errors import RunError as RunError
+from minitransformer.training.errors import writing as writing
+from minitransformer.training.evaluation import Sample as Sample
+from minitransformer.training.evaluation import Scores as Scores
+from minitransformer.training.evaluation import evaluate as evaluate
+from minitransformer.training.loading import WEIGHTS as WEIGHTS
+from minitransformer.training.loading import TrainedRun as TrainedRun
+from minitransformer.training.loading import load as load
+from minitransformer.training.loading import open_model as open_model
+from minitransformer.training.locking import lock_folder as lock_folder
+from minitransformer.training.options import LENGTHS as LENGTHS
+from minitransformer.training.options import MOST_WORKERS as MOST_WORKERS
+from minitransformer.training.options import TrainingOptions as TrainingOptions
+from minitransformer.training.provenance import Provenance as Provenance
+from minitransformer.training.provenance import check_data as check_data
+from minitransformer.training.resuming import has_ended as has_ended
+from minitransformer.training.resuming import resume as resume
+from minitransformer.training.run import RunFolder as RunFolder
+from minitransformer.training.scores import Share as Share
+from minitransformer.training.state import TrainingState as TrainingState
+from minitransformer.training.text_evaluation import TextScores as TextScores
+from minitransformer.training.text_evaluation import evaluate_text as evaluate_text
+from minitransformer.training.trainer import Result as Result
+from minitransformer.training.trainer import Trainer as Trainer
+from minitransformer.training.yardsticks import parsing_lines as parsing_lines
+from minitransformer.training.yardsticks import trigram_bits as trigram_bits
+from minitransformer.training.yardsticks import write_by_trigram as write_by_trigram
+from minitransformer.training.yardsticks import write_texts as write_texts
+from minitransformer.training.yardsticks import xz_bits as xz_bits
 
-__all__ = [
-    "LENGTHS",
-    "MOST_WORKERS",
-    "WEIGHTS",
-    "Checkpoint",
-    "Configuration",
-    "Provenance",
-    "Result",
-    "RunError",
-    "RunFolder",
-    "Sample",
-    "Scores",
-    "Share",
-    "TextScores",
-    "TrainedRun",
-    "Trainer",
-    "TrainingOptions",
-    "TrainingState",
-    "Workers",
-    "average",
-    "check_data",
-    "check_free",
-    "clip_gradient",
-    "create_run",
-    "default_workers",
-    "evaluate",
-    "evaluate_text",
-    "fresh_folder",
-    "has_ended",
-    "holds_something",
-    "load",
-    "lock_folder",
-    "open_model",
-    "parsing_lines",
-    "read_checkpoint",
-    "resume",
-    "shared_step",
-    "training_step",
-    "trigram_bits",
-    "write_by_trigram",
-    "write_texts",
-    "writing",
-    "xz_bits",
-]
+__all__ = public_names(globals())

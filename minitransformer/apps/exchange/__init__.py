@@ -5,32 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from minitransformer.apps.exchange.ctranslate2 import read_ctranslate2
-from minitransformer.apps.exchange.huggingface import read_huggingface
-from minitransformer.apps.exchange.marian import read_marian
-from minitransformer.apps.exchange.published import Published, write_run
-from minitransformer.apps.exchange.pytorch_names import from_pytorch, to_pytorch
-from minitransformer.apps.exchange.to_ctranslate2 import QUANTIZATIONS, write_ctranslate2
-from minitransformer.apps.exchange.to_huggingface import write_huggingface
-from minitransformer.apps.exchange.writing import ExportError, check_new
-from minitransformer.training import TrainedRun
-
-__all__ = [
-    "QUANTIZATIONS",
-    "READERS",
-    "WRITERS",
-    "ExportError",
-    "Published",
-    "check_new",
-    "from_pytorch",
-    "read_ctranslate2",
-    "read_huggingface",
-    "read_marian",
-    "to_pytorch",
-    "write_ctranslate2",
-    "write_huggingface",
-    "write_run",
-]
+from minitransformer import training
+from minitransformer.apps.exchange.ctranslate2 import read_ctranslate2 as read_ctranslate2
+from minitransformer.apps.exchange.huggingface import read_huggingface as read_huggingface
+from minitransformer.apps.exchange.marian import read_marian as read_marian
+from minitransformer.apps.exchange.published import Published as Published
+from minitransformer.apps.exchange.published import write_run as write_run
+from minitransformer.apps.exchange.pytorch_names import from_pytorch as from_pytorch
+from minitransformer.apps.exchange.pytorch_names import to_pytorch as to_pytorch
+from minitransformer.apps.exchange.to_ctranslate2 import QUANTIZATIONS as QUANTIZATIONS
+from minitransformer.apps.exchange.to_ctranslate2 import write_ctranslate2 as write_ctranslate2
+from minitransformer.apps.exchange.to_huggingface import write_huggingface as write_huggingface
+from minitransformer.apps.exchange.writing import ExportError as ExportError
+from minitransformer.apps.exchange.writing import check_new as check_new
+from minitransformer.public import public_names
 
 READERS: Mapping[str, Callable[[Path], Published]] = {
     "huggingface": read_huggingface,
@@ -38,8 +26,10 @@ READERS: Mapping[str, Callable[[Path], Published]] = {
     "ctranslate2": read_ctranslate2,
 }
 """The function that reads the models of each program."""
-WRITERS: Mapping[str, Callable[[TrainedRun, Path], list[str]]] = {
+WRITERS: Mapping[str, Callable[[training.TrainedRun, Path], list[str]]] = {
     "huggingface": write_huggingface,
     "ctranslate2": write_ctranslate2,
 }
 """The function that writes a run for each program, and returns notes on what differs there."""
+
+__all__ = public_names(globals())
