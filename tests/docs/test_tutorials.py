@@ -4,9 +4,7 @@ import ast
 import json
 import re
 import textwrap
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cache
+from importlib.util import module_from_spec, spec_from_file_location
 from itertools import pairwise
 from pathlib import Path
 
@@ -17,51 +15,19 @@ from minitransformer.apps.learn.bank import MARKED, bank
 ROOT = Path(__file__).parents[2]
 TUTORIALS = sorted((ROOT / "tutorials").glob("[0-9][0-9]-*.md"))
 DERIVATIONS = sorted(path for path in (ROOT / "docs" / "derivations").glob("*.md") if path.stem != "index")
-CODE = re.compile(r"^```\{code-cell\} ipython3\n(?P<options>(?::[^\n]*\n)*)\n?(?P<code>.*?)^```$", re.M | re.S)
 ANSWER = "# Answer"
-CHECK = re.compile(r'mt\.learn\.check\("([^"]+)"')
 LINK = re.compile(r"\[`([^`]+)`\]\((?:\.\./)?(?:docs/)?guides/exercises\.md\)")
+
+SPEC = spec_from_file_location("times", ROOT / "tutorials" / "times.py")
+times = module_from_spec(SPEC)
+SPEC.loader.exec_module(times)
+pieces, CHECK = times.pieces, times.CHECK
 
 by_tutorial = pytest.mark.parametrize("tutorial", TUTORIALS, ids=lambda path: path.stem)
 by_exercise = pytest.mark.parametrize("exercise", bank(), ids=lambda exercise: exercise.name)
 
 
-@dataclass(frozen=True)
-class Piece:
-    """A cell of code, or a piece of prose: it ends at a cell, at a heading or at `+++`."""
-
-    text: str
-    kind: str
-    """``prose``, ``open`` or ``folded``."""
-    drawing: bool = False
-    """Code that only draws: its input is folded."""
-
-    @property
-    def level(self) -> int:
-        """How many # the heading has that it begins with."""
-        heading = re.match(r"#+ ", self.text) if self.kind == "prose" else None
-        return len(heading[0]) - 1 if heading else 0
-
-
-@cache
-def pieces(tutorial: Path) -> tuple[Piece, ...]:
-    return tuple(cut(tutorial.read_text(encoding="utf-8").split("\n---\n", 1)[1]))
-
-
-def cut(text: str) -> Iterator[Piece]:
-    end = 0
-    for found in [*CODE.finditer(text), None]:
-        prose = text[end : found.start()] if found else text[end:]
-        for part in re.split(r"^\+\+\+$|^(?=#+ )", prose, flags=re.M):
-            if part.strip():
-                yield Piece(part.strip(), "prose")
-        if found:
-            end = found.end()
-            kind = "folded" if "hide-cell" in found["options"] else "open"
-            yield Piece(found["code"], kind, drawing="hide-input" in found["options"])
-
-
-def section(place: str) -> list[Piece]:
+def section(place: str) -> list:
     """Return what stands under a heading, ``NN-name#heading``, with the sections below it."""
     name, _, heading = place.partition("#")
     found, level = [], 0
@@ -79,7 +45,7 @@ def slug(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
 
 
-def named(piece: Piece) -> set[str]:
+def named(piece) -> set[str]:
     """Return the exercises that a piece asks for: checked in an open cell, or named by a link."""
     return set(LINK.findall(piece.text)) if piece.kind == "prose" else set(CHECK.findall(piece.text))
 
@@ -143,33 +109,16 @@ def test_jupyter_and_the_site_fold_an_answer(tutorial):
         assert answers == 3 * [cell in folded], cell
 
 
-def words(tutorial: Path) -> int:
-    """Return how many words of prose a tutorial has, formulas and folded answers included."""
-    return sum(len(piece.text.split()) for piece in pieces(tutorial) if piece.kind == "prose")
+def test_every_stated_time_is_that_of_the_rule():
+    for path, text in times.stated().items():
+        assert path.read_text(encoding="utf-8") == text, f"{path}: run python tutorials/times.py"
 
 
-def minutes(tutorial: Path) -> float:
-    """Return an estimate of how long a tutorial takes: 200 words or 20 lines of code a minute, 2.5 for an exercise."""
-    code = [piece.text for piece in pieces(tutorial) if piece.kind == "open" and not piece.drawing]
-    lines = sum(bool(line.strip()) for text in code for line in text.splitlines())
-    exercises = sum(bool(re.search(r"^mt\.learn\.(check|compare)", text, re.M)) for text in code)
-    return words(tutorial) / 200 + lines / 20 + 2.5 * exercises
-
-
-@by_tutorial
-def test_a_tutorial_is_short_and_says_how_long_it_takes(tutorial):
-    assert words(tutorial) <= 3_500
-    (said,) = re.findall(r"\*\*Time:\*\* (\d+) minutes", tutorial.read_text(encoding="utf-8"))
-    assert abs(int(said) - minutes(tutorial)) <= 3, minutes(tutorial)
-    assert int(said) <= 40
-
-
-def test_all_tutorials_take_six_and_a_half_hours():
-    paper, after = TUTORIALS[:17], TUTORIALS[17:]
-    assert [path.stem for path in after] == ["18-what-came-after-2017"]
-    assert sum(map(words, TUTORIALS)) <= 40_000
-    assert sum(map(minutes, paper)) <= 360
-    assert sum(map(minutes, after)) <= 40
+def test_a_tutorial_takes_one_sitting():
+    *paper, after = TUTORIALS
+    assert max(map(times.words, TUTORIALS)) <= 3_500
+    assert max(sum(times.time(path)) for path in paper) <= 50
+    assert sum(times.time(after)) <= 70
 
 
 @pytest.mark.parametrize("source", [*TUTORIALS, *DERIVATIONS], ids=lambda path: path.stem)

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import textwrap
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from minitransformer.apps.learn.bank import Exercise, bank
+from minitransformer.apps.learn.bank import FOOTER, Exercise, bank
 from minitransformer.durable import write_whole
 
 DATA = Path(__file__).with_suffix(".toml")
-EXERCISE_MINUTES, PATIENT_MINUTES = 10, 15
-"""The usual time for an exercise, and for a patient of the clinic."""
+WORDS, LINES, ANSWER, PATIENT = 180, 12, 5, 15
+"""Words and lines of code that are read in a minute; minutes for an answer, and for a patient of the clinic."""
 WIDTH = 100
 
 
@@ -29,7 +29,12 @@ class Tutorial:
 
     name: str
     title: str
-    minutes: int
+    reading: int
+    """Minutes of reading."""
+    doing: int
+    """Minutes for the answers in its cells."""
+    cells: Sequence[str]
+    """The exercises that are also cells of its notebook."""
     goals: Sequence[str]
 
     @property
@@ -56,18 +61,36 @@ class Week:
     title: str
     tutorials: Sequence[Tutorial]
     exercises: Sequence[Exercise]
+    optional: Sequence[Exercise]
     patients: Sequence[int]
     """The numbers of the patients of the clinic."""
     lab: Lab
     questions: Sequence[str]
 
     @property
-    def minutes(self) -> int:
-        """How long a student needs, in minutes."""
-        reading = sum(tutorial.minutes for tutorial in self.tutorials)
-        return (
-            reading + EXERCISE_MINUTES * len(self.exercises) + PATIENT_MINUTES * len(self.patients) + self.lab.minutes
-        )
+    def times(self) -> tuple[int, int]:
+        """How long a student needs to read and to do all but the optional, in minutes."""
+        cells = {name for tutorial in self.tutorials for name in tutorial.cells}
+        reading, doing = _sum(minutes_of(one) for one in self.exercises if one.name not in cells)
+        reading += sum(tutorial.reading for tutorial in self.tutorials)
+        doing += sum(tutorial.doing for tutorial in self.tutorials) + PATIENT * len(self.patients) + self.lab.minutes
+        return round(reading), round(doing)
+
+
+def minutes(words: int, lines: int, answers: int) -> tuple[float, float]:
+    """Return how long a text takes: the minutes of reading and of doing."""
+    return words / WORDS + lines / LINES, ANSWER * answers
+
+
+def minutes_of(exercise: Exercise) -> tuple[float, float]:
+    """Return the minutes to read an exercise's file and to answer it."""
+    _, words, code = exercise.text.removesuffix(FOOTER).split('"""', 2)
+    return minutes(len(words.split()), sum(bool(line.strip()) for line in code.splitlines()), 1)
+
+
+def _sum(times: Iterable[tuple[float, float]]) -> tuple[float, float]:
+    found = [*times]
+    return sum(reading for reading, _ in found), sum(doing for _, doing in found)
 
 
 @cache
@@ -86,13 +109,17 @@ def weeks() -> tuple[Week, ...]:
             number,
             week["title"],
             [tutorials[name] for name in week["tutorials"]],
-            [exercise for exercise in bank() if exercise.tutorial.partition("#")[0] in week["tutorials"]],
+            *([one for one in _taught_by(week["tutorials"]) if one.optional is optional] for optional in (False, True)),
             week["patients"],
             Lab(**week["lab"]),
             week["questions"],
         )
         for number, week in enumerate(data["week"], start=1)
     )
+
+
+def _taught_by(tutorials: Collection[str]) -> list[Exercise]:
+    return [exercise for exercise in bank() if exercise.tutorial.partition("#")[0] in tutorials]
 
 
 def write_plan(folder: Path) -> list[Path]:
@@ -117,15 +144,15 @@ def write_plan(folder: Path) -> list[Path]:
     return [*paths]
 
 
-def _hours(minutes: int) -> str:
-    return f"{minutes // 60} h {minutes % 60:02} min"
+def _hours(minutes: float) -> str:
+    return f"{minutes / 60:.1f} h"
 
 
 def _overview() -> str:
     rows = [
         f"| [{week.number}](week-{week.number}.md) | {week.title} "
         f"| {', '.join(str(tutorial.number) for tutorial in week.tutorials)} | {len(week.exercises)} "
-        f"| {', '.join(map(str, week.patients))} | {_hours(week.minutes)} |"
+        f"| {', '.join(map(str, week.patients))} | {' | '.join(map(_hours, week.times))} |"
         for week in weeks()
     ]
     return _data()["texts"]["overview"].format(
@@ -134,39 +161,42 @@ def _overview() -> str:
         exercises=len(bank()),
         tutorials=sum(len(week.tutorials) for week in weeks()),
         patients=sum(len(week.patients) for week in weeks()),
-        exercise=EXERCISE_MINUTES,
-        patient=PATIENT_MINUTES,
-        total=_hours(sum(week.minutes for week in weeks())),
+        words=WORDS,
+        lines=LINES,
+        answer=ANSWER,
+        patient=PATIENT,
+        reading=_hours(sum(week.times[0] for week in weeks())),
+        doing=_hours(sum(week.times[1] for week in weeks())),
     )
 
 
 def _describe(week: Week) -> str:
     goals = [goal for tutorial in week.tutorials for goal in tutorial.goals]
     tutorials = [
-        f"- Tutorial {one.number}, {one.title} ({one.minutes} minutes): `minitransformer tutorials {one.number}`"
+        f"- Tutorial {one.number}, {one.title} ({one.reading} minutes to read, {one.doing} to do):\n"
+        f"  `minitransformer tutorials {one.number}`"
         for one in week.tutorials
     ]
     patients = [
-        f"- Patient {number} ({PATIENT_MINUTES} minutes): `minitransformer learn clinic {number}`"
-        for number in week.patients
+        f"- Patient {number} ({PATIENT} minutes): `minitransformer learn clinic {number}`" for number in week.patients
     ]
     texts = _data()["texts"]
-    hand_in = texts["exercises" if week.exercises else "no_exercises"]
     return texts["week"].format(
         week=week,
-        time=_hours(week.minutes),
+        time=" of reading and ".join(map(_hours, week.times)),
         goals=";\n".join(f"- {goal}" for goal in goals),
         tutorials="\n".join(tutorials),
         commands="\n".join(week.lab.commands),
         observe=textwrap.fill(week.lab.observe, WIDTH),
         patients="\n".join(patients),
         questions="\n".join(f"{i}. {question}" for i, question in enumerate(week.questions, start=1)),
-        hand_in=hand_in.format(n=len(week.exercises), rows=_rows(week)),
+        hand_in=texts["exercises"].format(n=len(week.exercises), rows=_rows(week)),
     )
 
 
 def _rows(week: Week) -> str:
-    titles = [one.title.replace("|", "\\|") for one in week.exercises]
-    return "\n".join(
-        f"| `{one.name}` | `{one.file}` | {title} |" for one, title in zip(week.exercises, titles, strict=True)
-    )
+    rows = []
+    for one in (*week.exercises, *week.optional):
+        title = "optional: " * one.optional + one.title.replace("|", "\\|")
+        rows.append(f"| `{one.name}` | `{one.file}` | {title} |")
+    return "\n".join(rows)

@@ -1,0 +1,154 @@
+"""How long the tutorials take, computed from their texts.
+
+    python tutorials/times.py
+
+writes the times wherever they are stated: at the heads of the tutorials, in their index, in the plan of the course, in
+its guide and in the README. Reading and doing are apart: the rule is `minutes` of `minitransformer.apps.learn.course`. Words include
+formulas and folded answers in words. Folded code, and code that only draws, do not count.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from minitransformer.apps.learn.course import minutes, weeks
+
+HERE = Path(__file__).parent
+DOCS = HERE.parent / "docs"
+PLAN = HERE.parent / "minitransformer" / "apps" / "learn" / "course.toml"
+SOURCES = sorted(HERE.glob("[0-9][0-9]-*.md"))
+CODE = re.compile(
+    r"^```\{code-cell\} ipython3\n(?P<options>(?::[^\n]*\n)*)\n?(?P<code>.*?)^```$",
+    re.M | re.S,
+)
+ANSWER = re.compile(r"^mt\.learn\.(?:check|compare)\b", re.M)
+CHECK = re.compile(r'mt\.learn\.check\("([^"]+)"')
+HEAD = r"(?<=\*\*Time:\*\*\s)\d+ minutes to read, \d+ to do"
+KOREAN_HEAD = r"(?<=\*\*시간:\*\*\s)읽기 \d+분, 풀기 \d+분"
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A cell of code, or a piece of prose: it ends at a cell, at a heading or at `+++`."""
+
+    text: str
+    kind: str
+    """``prose``, ``open`` or ``folded``."""
+    drawing: bool = False
+    """Code that only draws: its input is folded."""
+
+    @property
+    def level(self) -> int:
+        """How many # the heading has that it begins with."""
+        heading = re.match(r"#+ ", self.text) if self.kind == "prose" else None
+        return len(heading[0]) - 1 if heading else 0
+
+
+@cache
+def pieces(tutorial: Path) -> tuple[Piece, ...]:
+    """Return the cells and the prose of a tutorial in order."""
+    return tuple(cut(tutorial.read_text(encoding="utf-8").split("\n---\n", 1)[1]))
+
+
+def cut(text: str) -> Iterator[Piece]:
+    """Yield the pieces of a text."""
+    end = 0
+    for found in [*CODE.finditer(text), None]:
+        prose = text[end : found.start()] if found else text[end:]
+        for part in re.split(r"^\+\+\+$|^(?=#+ )", prose, flags=re.M):
+            if part.strip():
+                yield Piece(part.strip(), "prose")
+        if found:
+            end = found.end()
+            kind = "folded" if "hide-cell" in found["options"] else "open"
+            yield Piece(found["code"], kind, drawing="hide-input" in found["options"])
+
+
+def words(tutorial: Path) -> int:
+    """Return how many words of prose a tutorial has."""
+    prose = [piece.text for piece in pieces(tutorial) if piece.kind == "prose"]
+    return sum(len(text.split()) for text in prose)
+
+
+def code(tutorial: Path) -> str:
+    """Return the code that is read."""
+    return "".join(
+        piece.text
+        for piece in pieces(tutorial)
+        if piece.kind == "open" and not piece.drawing
+    )
+
+
+def time(tutorial: Path) -> tuple[int, int]:
+    """Return the minutes of reading and of doing, in steps of five."""
+    lines = sum(bool(line.strip()) for line in code(tutorial).splitlines())
+    both = minutes(words(tutorial), lines, len(ANSWER.findall(code(tutorial))))
+    return tuple(max(5, 5 * round(one / 5)) for one in both)
+
+
+def asks(tutorial: Path) -> list[str]:
+    """Return the exercises that the cells of a tutorial check."""
+    return CHECK.findall(code(tutorial))
+
+
+def describe(tutorial: Path) -> str:
+    """Return what the plan of the course says of a tutorial's times and cells."""
+    reading, doing = time(tutorial)
+    names = "".join(f'  "{name}",\n' for name in asks(tutorial))
+    return (
+        f"reading = {reading}\ndoing = {doing}\ncells = [{names and chr(10)}{names}]\n"
+    )
+
+
+def stated() -> dict[Path, str]:
+    """Return the texts that state a time, as they should be."""
+    texts: dict[Path, str] = {}
+
+    def put(path: Path, pattern: str, said: str) -> None:
+        text = texts.get(path) or path.read_text(encoding="utf-8")
+        texts[path], times = re.subn(pattern, lambda _: said, text, flags=re.M)
+        if times != 1:
+            raise ValueError(f"{path}: found {pattern} {times} times, expected it once")
+
+    rows = []
+    for source in SOURCES:
+        reading, doing = time(source)
+        put(source, HEAD, f"{reading} minutes to read, {doing} to do")
+        if (korean := HERE / "ko" / source.name).exists():
+            put(korean, KOREAN_HEAD, f"읽기 {reading}분, 풀기 {doing}분")
+        entry = rf"(?<=\[tutorials\.{source.stem}\]\n)(?:(?!goals).*\n)*"
+        title = re.search("^# (.*)$", texts[source], re.M)[1]
+        put(PLAN, entry, f'title = "{title}"\n{describe(source)}')
+        notebook = source.with_suffix(".ipynb").name
+        link = f"[{title}](../../tutorials/{notebook})"
+        rows.append(f"| {int(source.name[:2])} | {link} | {reading} | {doing} |\n")
+    put(DOCS / "tutorials" / "index.md", r"(?:^\| \d.*\n)+", "".join(rows))
+    reading, doing = (
+        round(sum(one) / 60) for one in zip(*map(time, SOURCES), strict=True)
+    )
+    for path in (HERE.parent / "README.md", DOCS / "tutorials" / "index.md"):
+        said = f"about {reading} hours to read and {doing} to do"
+        put(path, r"about \d+ hours to read and \d+ to do", said)
+    said = f"읽는 데 약 {reading}시간, 푸는 데 약 {doing}시간"
+    put(HERE.parent / "README.ko.md", r"읽는 데 약 \d+시간, 푸는 데 약 \d+시간", said)
+    reading, doing = (
+        sum(one) / 60 for one in zip(*(week.times for week in weeks()), strict=True)
+    )
+    said = f"{reading:.1f} h of reading and {doing:.1f} h of work"
+    guide = DOCS / "guides" / "teach-a-course.md"
+    put(guide, r"\d+\.\d h of reading and \d+\.\d h of work", said)
+    return texts
+
+
+def main() -> None:
+    """Write the times; the sums of the course follow from the plan, so they are right the second time."""
+    for path, text in stated().items():
+        path.write_text(text, encoding="utf-8", newline="\n")
+    for source in SOURCES:
+        print("{:4} {:4}".format(*time(source)), source.stem)
+
+
+if __name__ == "__main__":
+    main()
