@@ -28,7 +28,7 @@ ONE_FILE = "tutorials/transformer.py"
 sys.path.insert(0, str(ROOT / GALLERY_CODE))
 from gallery_page import EXERCISES as MISTAKES  # noqa: E402
 from gallery_page import anchor  # noqa: E402
-from gallery_page import code as entry_code  # noqa: E402, F401  (the tests use it)
+from gallery_page import code as entry_code  # noqa: E402
 from gallery_page import derivation as entry_derivation  # noqa: E402
 from gallery_page import source as entry_source  # noqa: E402
 from wrong_core import CORE  # noqa: E402
@@ -182,6 +182,8 @@ def definitions(path: str) -> dict[int, str]:
 
     A file of the gallery has an address for each of its mistakes as well.
     """
+    if path.endswith(".toml"):
+        return {line: anchor(name) for line, name in entry_lines(path).items()}
     begins = re.compile(r"(add|OPERATIONS\.append|    Entry)\(")
     starts = [0, *(at for at, line in enumerate(lines_of(path), 1) if begins.match(line))]
     found = {max(at for at in starts if at <= line): anchor(name) for line, name in entry_lines(path).items()}
@@ -209,7 +211,8 @@ def entries() -> tuple[Entry, ...]:
 def entry_lines(path: str) -> dict[int, str]:
     """Return the names of the mistakes that a file of the gallery enters, by their lines."""
     lines = lines_of(path) if path.startswith(GALLERY_CODE) else []
-    return {at: found[1] for at, line in enumerate(lines, 1) if (found := re.match(r' +name="(.+: .+)",$', line))}
+    begins = re.compile(r'(?: +name=|\[)"(.+: .+)"[],]$')
+    return {at: found[1] for at, line in enumerate(lines, 1) if (found := begins.match(line))}
 
 
 def mistakes_of(exercise: Exercise) -> list[Entry]:
@@ -390,7 +393,7 @@ def pages() -> set[str]:
     """Return the source files that the graph itself leads to."""
     known: set[Any] = {source_of(name) for name in derivations()} | {entry_source(entry) for entry in entries()}
     known |= {test for name in derivations() for test in tests_of(name)} | {ONE_FILE}
-    return known | {f"{GALLERY_CODE}/{name}.py" for name in ("wrong_operations", "wrong_core", "test_gallery")}
+    return known | {entry_code(entry) for entry in entries()} | {f"{GALLERY_CODE}/test_gallery.py"}
 
 
 def parts() -> Iterator[Path]:

@@ -53,7 +53,8 @@ def target_of(docname: str, text: str, link: str) -> str | None:
     file = place.removeprefix("docs/") if place.startswith("docs/tutorials/") else place
     if file.startswith("minitransformer/") and (graph.ROOT / file / "__init__.py").is_file():
         return f"source:{file}/__init__.py"
-    if file.endswith(".py") and not file.startswith(".") and (graph.ROOT / file).is_file():
+    is_source = file.endswith(".py") or (file.endswith(".toml") and file in graph.pages())
+    if is_source and not file.startswith(".") and (graph.ROOT / file).is_file():
         return f"source:{file}" + f"#{at}" * bool(at)
     document = re.sub(r"\.(md|ipynb)$", "", place.removeprefix("docs/"))
     if document == graph.EXERCISES and text in EXERCISES:

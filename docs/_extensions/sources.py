@@ -14,7 +14,7 @@ from typing import Any
 import graph
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
-from pygments.lexers import PythonLexer
+from pygments.lexers import PythonLexer, TOMLLexer
 from sphinx.application import Sphinx
 
 __all__ = ["collect", "escape", "link_numbers", "linkcode_resolve", "uri"]
@@ -69,7 +69,8 @@ def body(app: Sphinx, page: str, path: str, about: list[tuple[str, list[tuple[st
 def lines(path: str, uri: Callable[[str], str]) -> str:
     """Return the lines of a source file, each with its number and its address."""
     text = (graph.ROOT / path).read_text(encoding="utf-8")
-    shown = highlight(text, PythonLexer(stripnl=False), HtmlFormatter(nowrap=True)).split("\n")
+    lexer = TOMLLexer if path.endswith(".toml") else PythonLexer
+    shown = highlight(text, lexer(stripnl=False), HtmlFormatter(nowrap=True)).split("\n")
     names, mistakes = graph.definitions(path), graph.entry_lines(path)
     derivation = graph.derivation_of(path)
     numbers = graph.cited_lines(path)

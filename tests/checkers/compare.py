@@ -102,7 +102,8 @@ def limit(seconds: float) -> Iterator[None]:
 
 def digest(name: str) -> str:
     """Return what a row depends on, as one short string."""
-    files = [*Path(__file__).parent.glob("*.py"), *(ROOT / "tests" / "gallery").glob("*.py")]
+    gallery = ROOT / "tests" / "gallery"
+    files = [*Path(__file__).parent.glob("*.py"), *gallery.glob("*.py"), gallery / "edits.toml"]
     package = CHECKERS[name].package
     if package == "minitransformer":
         files += (ROOT / "minitransformer" / "testing").rglob("*.py")

@@ -44,7 +44,7 @@ def test_a_link_into_code_names_a_definition_there():
     wrong = [
         (where(document), at)
         for document, _, path, at in links()
-        if path.suffix == ".py" and at and at not in graph.definitions(where(path)).values()
+        if path.suffix in (".py", ".toml") and at and at not in graph.definitions(where(path)).values()
     ]
     assert not wrong
 

@@ -16,7 +16,7 @@ import numpy as np
 import wrong_training
 from wrong_core import CORE
 from wrong_entry import VALUE, Entry, is_float
-from wrong_operations import OPERATIONS
+from wrong_operations import EDITS, OPERATIONS
 
 from minitransformer import Operation, Tensor
 
@@ -155,6 +155,8 @@ def source(entry: Entry) -> str:
 
 def code(entry: Entry) -> str:
     """Return the file that has a mistake as code."""
+    if entry.name in EDITS:
+        return "tests/gallery/edits.toml"
     return f"tests/gallery/{'wrong_core' if entry in CORE else 'wrong_operations'}.py"
 
 
