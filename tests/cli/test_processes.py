@@ -1,12 +1,12 @@
 """A command in several processes: the first one prints, errors name their process, and all end together."""
 
-import io
 import sys
+from types import SimpleNamespace
 
 import pytest
 
-from minitransformer.apps.cli import COMMANDS, main, processes
-from minitransformer.apps.cli.processes import quiet, run_together
+from minitransformer.apps.cli import COMMANDS, main, processes, running
+from minitransformer.apps.cli.processes import quiet
 
 
 class Processes:
@@ -17,6 +17,14 @@ class Processes:
 
     def abort(self, status):
         self.statuses.append(status)
+
+
+def run_in(ranks, monkeypatch, run):
+    """Run a command in one of several processes."""
+    monkeypatch.setattr(running, "start_ranks", lambda args: None)
+    monkeypatch.setattr(running, "launched_rank", lambda: ranks.rank)
+    args = SimpleNamespace(command="work", ranks=ranks)
+    return running.run_parsed(lambda: args, {"work": SimpleNamespace(run=run)})
 
 
 @pytest.fixture(autouse=True)
@@ -32,29 +40,23 @@ def test_the_first_process_prints(capsys, rank, printed):
     assert capsys.readouterr().out == printed
 
 
-def test_an_error_is_told_with_the_number_of_its_process():
-    ranks, errors = Processes(), io.StringIO()
-
-    def command():
-        print("no disk\nat all", file=sys.stderr)
-        return 2
-
-    with quiet(1):
-        assert run_together(command, lambda: ranks, errors) == 2
-    assert errors.getvalue() == "process 1: no disk\nprocess 1: at all\n"
+def test_an_error_is_told_with_the_number_of_its_process(monkeypatch, capsys):
+    ranks = Processes()
+    assert run_in(ranks, monkeypatch, lambda args: print("no disk\nat all", file=sys.stderr) or 2) == 2
+    assert capsys.readouterr().err == "process 1: no disk\nprocess 1: at all\n"
     assert ranks.statuses == [2]
 
 
-def test_an_exception_ends_all_processes(capsys):
+def test_an_exception_ends_all_processes(monkeypatch, capsys):
     ranks = Processes(rank=0)
-    assert run_together(lambda: 1 // 0, lambda: ranks, sys.stderr) == 1
+    assert run_in(ranks, monkeypatch, lambda args: 1 // 0) == 1
     assert ranks.statuses == [1]
     assert "ZeroDivisionError" in capsys.readouterr().err
 
 
-def test_success_ends_no_other_process():
+def test_success_ends_no_other_process(monkeypatch):
     ranks = Processes()
-    assert run_together(lambda: 0, lambda: ranks, io.StringIO()) == 0
+    assert run_in(ranks, monkeypatch, lambda args: 0) == 0
     assert ranks.statuses == []
 
 

@@ -139,7 +139,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _parse(arguments)  # prints the help, the version or what is wrong, and ends the program
     from minitransformer.apps.cli.running import run_parsed  # loads NumPy and most packages
 
-    return run_parsed(lambda: _parse(arguments), lambda args: int(COMMANDS[args.command].run(args)))
+    return run_parsed(lambda: _parse(arguments), COMMANDS)
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:

@@ -7,8 +7,7 @@ import io
 import os
 import sys
 import time
-import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import TextIO
 
@@ -62,31 +61,22 @@ def quiet(rank: int | None) -> Iterator[None]:
         yield
 
 
-def run_together(command: Callable[[], int], ranks: Callable[[], Ranks], errors: TextIO) -> int:
-    """Run a command and return its status; if it fails in one of several processes, end all of them.
+def end_all(status: int, ranks: Ranks, errors: TextIO) -> None:
+    """End all processes, because a command that they share failed in this one; they would wait for it for ever.
 
     Parameters
     ----------
-    command : callable
-        Prints its errors, and returns a status.
-    ranks : callable
-        Returns the processes that share the command; it is called once the command has ended.
+    status : int
+        The exit status of all of them.
+    ranks : Ranks
+        The processes that share the command.
     errors : text file
         Where a quiet process prints its error.
     """
-    try:
-        status = command()
-    except BaseException:  # otherwise the other processes would wait for this one for ever
-        if ranks().size == 1:
-            raise
-        traceback.print_exc()
-        status = 1
-    if status and ranks().size > 1:
-        if isinstance(sys.stderr, io.StringIO):
-            time.sleep(GRACE)
-            errors.write("".join(f"process {ranks().rank}: {line}\n" for line in sys.stderr.getvalue().splitlines()))
-        errors.flush()
-        sys.stdout.flush()
-        time.sleep(LAST_WORDS)
-        ranks().abort(status)
-    return status
+    if isinstance(sys.stderr, io.StringIO):
+        time.sleep(GRACE)
+        errors.write("".join(f"process {ranks.rank}: {line}\n" for line in sys.stderr.getvalue().splitlines()))
+    errors.flush()
+    sys.stdout.flush()
+    time.sleep(LAST_WORDS)
+    ranks.abort(status)

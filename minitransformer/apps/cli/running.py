@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from types import ModuleType
 
 from minitransformer.apps.cli.errors import UsageError, one_line
-from minitransformer.apps.cli.processes import quiet, run_together, start_ranks
+from minitransformer.apps.cli.processes import end_all, quiet, start_ranks
 from minitransformer.arrays import BackendError, full_memory, use
 from minitransformer.data import MissingExtraError, UnknownTokenError
 from minitransformer.decoding import Diverged
@@ -17,10 +19,8 @@ from minitransformer.files import FileError
 from minitransformer.sharding import ALONE, launched_rank
 from minitransformer.training import RunError
 
-Command = Callable[[argparse.Namespace], int]
 
-
-def run_parsed(parse: Callable[[], argparse.Namespace], run: Command) -> int:
+def run_parsed(parse: Callable[[], argparse.Namespace], commands: Mapping[str, ModuleType]) -> int:
     """Parse arguments, run the command, return its exit status; only the first of several processes prints."""
     errors = sys.stderr
     try:
@@ -30,16 +30,26 @@ def run_parsed(parse: Callable[[], argparse.Namespace], run: Command) -> int:
         return 2
     with quiet(rank):
         args = parse()
-        return run_together(lambda: run_command(args, run), lambda: getattr(args, "ranks", ALONE), errors)
+        try:
+            status = run_command(args, commands[args.command])
+        except BaseException:
+            if getattr(args, "ranks", ALONE).size == 1:
+                raise
+            traceback.print_exc()
+            status = 1
+        ranks = getattr(args, "ranks", ALONE)
+        if status and ranks.size > 1:
+            end_all(status, ranks, errors)
+        return status
 
 
-def run_command(args: argparse.Namespace, run: Command) -> int:
+def run_command(args: argparse.Namespace, command: ModuleType) -> int:
     """Run a command, print its error if there is one, and return its exit status."""
     try:
         start_ranks(args)
         if hasattr(args, "backend"):
             use(args.backend)
-        status = run(args)
+        status = int(command.run(args))
         sys.stdout.flush()  # errors of writing are reported here, not when Python ends
         return status
     except (UsageError, BackendError, MissingExtraError, RunError, FileError, UnknownTokenError) as error:
