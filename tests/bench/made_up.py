@@ -5,7 +5,6 @@ from minitransformer.apps.bench.account import KINDS
 from minitransformer.apps.bench.anatomy import summarise_anatomy
 from minitransformer.apps.bench.decode import summarise
 from minitransformer.apps.bench.measure import compare
-from minitransformer.apps.bench.network import project
 from minitransformer.apps.bench.turns import Outcome
 
 MACHINE = {
@@ -119,12 +118,7 @@ def processes():
     programs = compare(found)
     programs["processes-2"] |= {"received": [4000, 4002], "expected_received": 4000.0, "expected": 0.025}
     sizes = CONFIGURATIONS["toy"].flat()
-    return {
-        "machine": MACHINE,
-        "rounds": 3,
-        "configurations": {"toy": {"sizes": sizes, "programs": programs}},
-        "projection": project(2e11),
-    }
+    return {"machine": MACHINE, "rounds": 3, "configurations": {"toy": {"sizes": sizes, "programs": programs}}}
 
 
 def table1():

@@ -8,8 +8,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent / "bench"))
 import made_up
 
-from minitransformer.apps.plots import growth_curves, network_curves, speed_bars
-from minitransformer.apps.plots.network import network_figure
+from minitransformer.apps.plots import growth_curves, speed_bars
 from minitransformer.apps.plots.speed import growth_figure, speed_figure
 
 
@@ -44,7 +43,6 @@ def test_texts_do_not_overlap():
     for figure in (
         speed_figure(made_up.result(("toy", "small", "base"), compiled=0.05)),
         growth_figure(made_up.growth()),
-        network_figure(made_up.processes()),
     ):
         figure.draw_without_rendering()
         for axes in figure.axes:
@@ -63,29 +61,15 @@ def test_growth_has_a_line_for_each_curve_and_for_what_theory_expects():
     assert "plain: slope 1.90, expected 2" in [text.get_text() for text in time.get_legend().get_texts()]
 
 
-def test_networks_have_a_line_for_each_rate_and_speed():
-    result = made_up.processes()
-    for axes, model in zip(network_figure(result).axes, result["projection"].values(), strict=True):
-        assert len(axes.lines) == 6
-        for line, curve in zip(axes.lines, model["curves"], strict=True):
-            assert list(line.get_ydata()) == curve["efficiency"]
-            assert list(line.get_xdata()) == model["processes"]
-            assert line.get_label().startswith(f"{curve['gigabits']} Gbit/s")
-
-
 def test_there_must_be_something_to_draw():
     with pytest.raises(ValueError, match="speed_bars: found no configuration"):
         speed_figure({"configurations": {}})
     with pytest.raises(ValueError, match="growth_curves: found no point"):
         growth_figure({"axes": {}})
-    with pytest.raises(ValueError, match="network_curves: found no step"):
-        network_figure({"projection": {}})
 
 
 def test_files_are_written(tmp_path):
     speed_bars(made_up.result(), tmp_path / "speed.png")
     growth_curves(made_up.growth(), tmp_path / "growth.svg")
-    network_curves(made_up.processes(), tmp_path / "network.pdf")
-    assert (tmp_path / "network.pdf").read_bytes().startswith(b"%PDF")
     assert (tmp_path / "speed.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in (tmp_path / "growth.svg").read_text()

@@ -15,25 +15,9 @@ pair of machines can use its full bandwidth at the same time, and that all proce
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
-
-from minitransformer.apps.bench.workloads import BASE, Workload
 
 GIGABIT = 1e9 / 8
 """Bytes a second."""
-LATENCY = 50e-6
-"""Of a message between machines, in seconds: Ethernet with TCP."""
-RATES = (1, 10, 100)
-"""Of networks, in Gbit/s."""
-COUNTS = tuple(2**i for i in range(11))
-"""Numbers of processes."""
-SPEEDS = (1, 50)
-"""Of the processes, times the one that was measured."""
-PAPER = {
-    "base": BASE.changed(vocabulary=37000, batch=96, length=32),
-    "big": BASE.changed(d_model=1024, n_heads=16, d_ff=4096, vocabulary=37000, batch=96, length=32),
-}
-"""The paper's models, each process with an eighth of the paper's 25,000 tokens."""
 
 
 @dataclass(frozen=True)
@@ -51,45 +35,3 @@ class Network:
 def bytes_received(processes: int, shares: int, parameters: int) -> float:
     """Return how many bytes of gradients and weights a process receives in a step, the mean over the processes."""
     return (shares / processes + 1) * (processes - 1) / processes * 4 * parameters
-
-
-def parameters_of(workload: Workload) -> int:
-    """Return about how many weights a model has: those of its matrices, with one for both embeddings and the output."""
-    m = workload.model
-    attention, feed_forward = 4 * m.d_model**2, 2 * m.d_model * m.d_ff
-    layers = m.n_layers * (attention + feed_forward) + m.decoder_layers * (2 * attention + feed_forward)
-    return workload.vocabulary * m.d_model + layers
-
-
-def project(flops_per_second: float) -> dict[str, Any]:
-    """Return which part of a step n processes spend on computing, for the paper's models and some networks.
-
-    Each process has one share, of the same size for every n. So n times this part is their speed in
-    tokens per second, relative to one process.
-
-    Parameters
-    ----------
-    flops_per_second : float
-        What one process reaches in a whole step.
-
-    Returns
-    -------
-    dict
-        By model: ``"seconds"`` that a process computes in a step, ``"parameters"``, ``"processes"`` and ``"curves"``.
-    """
-    found: dict[str, Any] = {}
-    for name, workload in PAPER.items():
-        seconds, parameters = workload.flops / flops_per_second, parameters_of(workload)
-        curves = [
-            {"gigabits": rate, "speed": speed, "efficiency": _efficiency(seconds / speed, parameters, rate)}
-            for speed in SPEEDS
-            for rate in RATES
-        ]
-        found[name] = {"seconds": seconds, "parameters": parameters, "processes": list(COUNTS), "curves": curves}
-    return found
-
-
-def _efficiency(seconds: float, parameters: int, rate: float) -> list[float]:
-    network = Network(LATENCY, rate * GIGABIT)
-    waits = [network.seconds(2 * (n - 1), bytes_received(n, n, parameters)) for n in COUNTS]
-    return [seconds / (seconds + wait) for wait in waits]

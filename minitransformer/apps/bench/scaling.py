@@ -11,7 +11,7 @@ from typing import Any
 
 from minitransformer.apps.bench.machine import describe
 from minitransformer.apps.bench.measure import LABELS, compare
-from minitransformer.apps.bench.network import GIGABIT, Network, bytes_received, project
+from minitransformer.apps.bench.network import GIGABIT, Network, bytes_received
 from minitransformer.apps.bench.program import command
 from minitransformer.apps.bench.turns import Entrant, take_turns
 from minitransformer.apps.bench.workloads import CONFIGURATIONS, Workload
@@ -68,12 +68,10 @@ def measure_processes(
     Returns
     -------
     dict
-        Plain values that can be written as JSON: ``"machine"``, ``"rounds"``, ``"configurations"``, by name, and
-        ``"projection"``, the model of cost for other networks.
+        Plain values that can be written as JSON: ``"machine"``, ``"rounds"`` and ``"configurations"``, by name.
     """
     launcher = find_mpiexec()
     result: dict[str, Any] = {"machine": describe(), "rounds": rounds, "configurations": {}}
-    rates = []
     for name in names:
         workload = CONFIGURATIONS[name]
         entrants = [
@@ -95,9 +93,6 @@ def measure_processes(
                     programs[key]["received"] = outcomes[key].answers[-1]["received"]
                     programs[key] |= predict(n, slow, programs, counts[0])
         result["configurations"][name] = {"sizes": workload.flat(), "programs": programs}
-        if "median" in programs["ours"]:
-            rates.append(workload.flops / programs["ours"]["median"])
-    result["projection"] = project(rates[-1]) if rates else {}
     return result
 
 

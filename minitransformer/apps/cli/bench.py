@@ -68,8 +68,8 @@ def check(args: argparse.Namespace) -> None:
         raise UsageError(f"--{kinds[0]} and --{kinds[1]} measure different things; leave one out")
     if (args.decode or args.processes) and hasattr(args, "workers"):
         raise UsageError(f"--{kinds[0]} has no workers; leave --workers out")
-    if args.decode and hasattr(args, "plot"):
-        raise UsageError("--decode draws no picture; leave --plot out, or write the figures with --json")
+    if (args.decode or args.processes) and hasattr(args, "plot"):
+        raise UsageError(f"--{kinds[0]} draws no picture; leave --plot out, or write the figures with --json")
     if args.rounds < 1:
         raise UsageError(f"--rounds must be at least 1, found {args.rounds}")
     if getattr(args, "workers", 1) < 1:
@@ -107,6 +107,5 @@ def run(args: argparse.Namespace) -> int:
             programs += ["eager"] if args.no_compile or on_a_card else ["eager", "compiled"]
         result = measure_speed(names, args.rounds, programs, getattr(args, "workers", None), results.tell)
         report = speed_text(result)
-    picture = "growth_curves" if args.scale else "network_curves" if args.processes else "speed_bars"
-    results.show(args, result, report, picture)
+    results.show(args, result, report, "growth_curves" if args.scale else "speed_bars")
     return 0

@@ -10,7 +10,6 @@ from minitransformer.apps.plots.colours import use_style as use_style
 from minitransformer.apps.plots.curves import training_curves as training_curves
 from minitransformer.apps.plots.grid import attention_maps as attention_maps
 from minitransformer.apps.plots.heads import heads_picture as heads_picture
-from minitransformer.apps.plots.network import network_curves as network_curves
 from minitransformer.apps.plots.own_parts import compare_losses as compare_losses
 from minitransformer.apps.plots.own_parts import model_parts as model_parts
 from minitransformer.apps.plots.positions import positions_picture as positions_picture
