@@ -1,13 +1,20 @@
-"""Output streams: they accept every character, and a terminal obeys none that a model or a file has brought."""
+"""Output streams: they accept every character; a terminal obeys none that was brought, and its lines fit its width."""
 
 from __future__ import annotations
 
 import re
+import shutil
+import sys
+import textwrap
 from typing import TextIO
 
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters, with those that begin an escape sequence; line breaks; controls of direction, which can make a
 text look like another one; and halves of surrogate pairs."""
+COLUMNS = 100
+"""The longest lines of a report in a file."""
+LABEL = re.compile(r" {0,3}(?:\S+ {2,})?")
+"""What lines that continue a paragraph are indented by: ``"task      "``."""
 
 
 def accept_all_characters(stream: TextIO, line_buffering: bool | None = None) -> None:
@@ -30,6 +37,41 @@ def protect_terminal(stream: TextIO) -> None:
     if stream.isatty():
         write = stream.write
         vars(stream)["write"] = lambda text: write(spell_out(text, keep="\n\t"))
+
+
+def columns(most: int = COLUMNS) -> int:
+    """Return how long the lines of a report may be: at most so long, and as the terminal's if there is one."""
+    return min(most, shutil.get_terminal_size().columns) if sys.stdout.isatty() else most
+
+
+def fit_terminal(stream: TextIO) -> None:
+    """Break lines that are written to a terminal between words; files and pipes get them whole."""
+    if stream.isatty():
+        write = stream.write
+        vars(stream)["write"] = lambda text: write(break_lines(text, shutil.get_terminal_size().columns))
+
+
+def break_lines(text: str, width: int) -> str:
+    """Return a text with its paragraphs broken into lines.
+
+    A paragraph is a line of words, perhaps after a label. Rows of tables, indented lines, which may be code, and what
+    moves the cursor stay as they are.
+    """
+    lines = []
+    for line in text.split("\n"):
+        if (
+            len(line) <= width
+            or line.startswith(4 * " ")
+            or "\r" in line
+            or len(re.findall(r"\S {3,}(?=\S)", line)) > 1
+        ):
+            lines.append(line)
+        else:
+            indent = " " * min(len(LABEL.match(line)[0]), width // 2)  # type: ignore[index]
+            lines += textwrap.wrap(
+                line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+            )
+    return "\n".join(lines)
 
 
 def spell_out(text: str, keep: str = "") -> str:

@@ -66,7 +66,19 @@ class Configuration(Options):
             own = own.changed(**sized)
             if "steps" in values:
                 return own.with_steps(**values)
-        return own.changed(**values)
+        return own.changed(**own._fitting(values) | values)
+
+    def _fitting(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what takes the place of those defaults that are impossible beside the values of the user."""
+        training, found = self.training, {}
+        steps = values.get("steps", training.steps)
+        if values.get("schedule", training.schedule) == "linear" and training.warmup_steps > steps:
+            found["warmup_steps"] = max(1, round(training.warmup_steps * steps / training.steps))
+        if self.build_task().decoder_only:
+            window = values.get("window", self.data.window)
+            tokens = values.get("batch_tokens", training.batch_tokens)
+            found |= {"window": min(window, tokens), "batch_tokens": max(window, tokens)}
+        return found
 
     def with_steps(self, steps: int, **values: Any) -> Configuration:
         """Return this configuration with a number of steps in place of epochs or minutes, and other changes.

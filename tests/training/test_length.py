@@ -106,6 +106,16 @@ def test_a_warm_up_that_was_picked_is_not_cut():
         Trainer(configuration(epochs=1, schedule="linear", warmup_steps=50))
 
 
+def test_a_default_makes_room_for_what_was_given():
+    for given, name, suits in (
+        ({"steps": 60}, "warmup_steps", 2),
+        ({"steps": 60, "warmup_steps": 9}, "warmup_steps", 9),
+        ({"window": 3000}, "batch_tokens", 3000),
+        ({"batch_tokens": 64}, "window", 64),
+    ):
+        assert Configuration.of_task(build("characters"), **given).flat()[name] == suits
+
+
 def test_the_time_to_come_is_guessed_and_then_measured(tmp_path):
     trainer = Trainer(configuration(steps=6))
     guess = trainer.expected_seconds()

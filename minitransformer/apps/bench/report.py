@@ -1,14 +1,17 @@
-"""Reports: the results as plain text of at most 100 columns."""
+"""Reports: the results as plain text that fits the terminal; in a file it has at most 100 columns."""
 
 from __future__ import annotations
 
+import sys
 import textwrap
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from minitransformer.apps.bench.pytorch import MORE
 from minitransformer.apps.bench.workloads import ALPHA, BEAM, Workload
+from minitransformer.console import columns
 
-COLUMNS = 100
 ON_A_CPU = "Memory is the peak of the whole process."
 ON_A_CARD = (
     "A turn is one block of steps, with a wait for the GPU before and after it and none inside; both may use TF32 in "
@@ -33,7 +36,26 @@ def memory(size: float | None) -> str:
 
 def wrap(words: str, indent: str = "") -> str:
     """Break words into lines."""
-    return textwrap.fill(words, COLUMNS, initial_indent=indent, subsequent_indent=indent)
+    return textwrap.fill(words, columns(), initial_indent=indent, subsequent_indent=indent)
+
+
+def fold(lines: Sequence[str], *starts: int) -> list[str]:
+    """Return the lines of a table, in a terminal in blocks that fit its width; each begins with the names of the rows.
+
+    Parameters
+    ----------
+    lines : sequence of str
+        The lines, the headings first.
+    *starts : int
+        Where the columns after the names begin.
+    """
+    first, end, width = starts[0], max(map(len, lines)), columns(sys.maxsize)
+    cuts = [first]
+    for start, stop in pairwise([*starts, end]):
+        if first + stop - cuts[-1] > width and start > cuts[-1]:
+            cuts.append(start)
+    blocks = [[line[:first] + line[a:b] for line in lines] for a, b in pairwise([*cuts, end])]
+    return [line.rstrip() for block in blocks for line in (*block, "")][:-1]
 
 
 def header(result: dict[str, Any]) -> str:
@@ -144,13 +166,16 @@ def _anatomy(found: dict[str, Any]) -> list[str]:
     team = "one worker" if workers == 1 else f"one of {workers} workers, alone"
     lines = [f"  where the time goes: {team}, {found['sentences']} sentences, {duration(found['alone'])}"]
     lines += [
-        f"    {kind:20}{duration(share * found['alone']):>10}{share:>8.1%}  {'#' * round(40 * share)}".rstrip()
+        f"    {kind:20}{duration(share * found['alone']):>10}{share:>8.1%}  {'#' * round(32 * share)}".rstrip()
         for kind, share in found["shares"].items()
     ]
     overhead = found["autograd_and_python"]
     lines.append(
-        f"  autograd and Python: {overhead['share']:.1%} of that "
-        f"({duration(overhead['seconds'])}: the same graph with almost empty arrays)"
+        wrap(
+            f"autograd and Python: {overhead['share']:.1%} of that "
+            f"({duration(overhead['seconds'])}: the same graph with almost empty arrays)",
+            "  ",
+        )
     )
     lines.append(
         wrap(
@@ -177,13 +202,13 @@ def decoding_text(result: dict[str, Any]) -> str:
         workload = Workload().changed(**configuration["sizes"])
         lines = [f"{name}: {workload} to read, {configuration['max_length']} to write"]
         for search, found in configuration["searches"].items():
-            lines.append(f"  {SEARCHES[search]:26}{'a batch':>9}   {'times ours':<24}{'tokens/s':>10}{'memory':>12}")
+            lines.append(f"  {SEARCHES[search]:20}{'a batch':>9}   {'times ours':<24}{'tokens/s':>10}{'memory':>12}")
             for program_name, program in found["programs"].items():
                 if "median" not in program:
                     lines.append(wrap(f"{program['label']}: not measured: {program['failed']}", "    "))
                     continue
                 lines.append(
-                    f"    {program['label']:24}{duration(program['median']):>9}   "
+                    f"    {program['label']:18}{duration(program['median']):>9}   "
                     f"{_times_ours(program_name, program):<24}{program['tokens_per_second']:>10,.0f}"
                     f"{memory(program['peak']):>12}"
                 )
@@ -212,13 +237,11 @@ def processes_text(result: dict[str, Any]) -> str:
         ),
     ]
     for name, configuration in result["configurations"].items():
-        lines = [
-            f"{name}: {Workload().changed(**configuration['sizes'])}",
-            f"  {'':22}{'step':>9}{'model':>9}   {'times threads':<21}{'received (theory)':>22}{'memory':>10}",
-        ]
+        failed = []
+        lines = [f"  {'':22}{'step':>9}{'model':>9}   {'times threads':<21}{'received (theory)':>22}{'memory':>10}"]
         for key, program in configuration["programs"].items():
             if "median" not in program:
-                lines.append(wrap(f"{program['label']}: not measured: {program['failed']}", "  "))
+                failed.append(wrap(f"{program['label']}: not measured: {program['failed']}", "  "))
                 continue
             received = program.get("received")
             counted = f"{sum(received) / len(received):,.0f} ({program['expected_received']:,.0f})" if received else ""
@@ -227,7 +250,8 @@ def processes_text(result: dict[str, Any]) -> str:
                 f"  {program['label']:22}{duration(program['median']):>9}{expected:>9}   "
                 f"{_times_ours(key, program):<21}{counted:>22}{memory(program['peak']):>10}"
             )
-        parts.append("\n".join(lines))
+        title = f"{name}: {Workload().changed(**configuration['sizes'])}"
+        parts.append("\n".join([title, *fold(lines, 24, 42, 66, 88), *failed]))
     return "\n\n".join(parts)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 
 from minitransformer.apps.cli.parser import Parser
-from minitransformer.console import accept_all_characters, protect_terminal
+from minitransformer.console import accept_all_characters, fit_terminal, protect_terminal
 
 __all__ = ["main"]
 
@@ -116,7 +116,7 @@ def build_parser(only: str | None = None) -> Parser:
 
 
 def _prepare_streams() -> None:
-    """Make the output streams accept every character; what models and files bring controls no terminal.
+    """Make the output streams accept every character and fit the terminal; what models and files bring controls none.
 
     On standard error, `one_line` does that for messages, because progress bars move the cursor there.
     """
@@ -126,6 +126,8 @@ def _prepare_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         accept_all_characters(stream)
     protect_terminal(sys.stdout)
+    fit_terminal(sys.stdout)
+    fit_terminal(sys.stderr)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

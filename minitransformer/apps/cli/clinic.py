@@ -32,7 +32,11 @@ WIDTH = 78
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what can be asked about a patient."""
     parser.add_argument(
-        "--ask", choices=tuple(ASK), default=argparse.SUPPRESS, help="clinic: a further measurement of a patient"
+        "--ask",
+        metavar="WHAT",
+        choices=tuple(ASK),
+        default=argparse.SUPPRESS,
+        help=f"clinic: a further measurement of a patient: {', '.join(ASK)}",
     )
     parser.add_argument(
         "--diagnosis", metavar="CAUSE", choices=tuple(CAUSES), default=argparse.SUPPRESS,

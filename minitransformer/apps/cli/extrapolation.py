@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from minitransformer.apps.cli import results
 from minitransformer.apps.cli.errors import UsageError
@@ -26,12 +27,13 @@ STEPS = PositionsSizes.steps
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what to compare, how long to train, and where the results go."""
-    options: dict[str, dict[str, object]] = {
-        "tasks": {"choices": tuple(TASKS), "help": "what the models learn (default: all)"},
-        "positions": {"choices": POSITIONS, "help": "the kinds of positions (default: all)"},
+    options: dict[str, dict[str, Any]] = {
+        "tasks": {"choices": tuple(TASKS), "help": "what the models learn"},
+        "positions": {"choices": POSITIONS, "help": "the kinds of positions"},
     }
     for name, settings in options.items():
-        parser.add_argument(f"--{name}", nargs="+", default=argparse.SUPPRESS, **settings)  # type: ignore[arg-type]
+        settings["help"] = f"{settings['help']}: some of {', '.join(settings['choices'])} (default: all)"
+        parser.add_argument(f"--{name}", nargs="+", metavar="NAME", default=argparse.SUPPRESS, **settings)
     parser.add_argument(
         "--steps", type=int, default=argparse.SUPPRESS, help=f"training steps of each model (default: {STEPS})"
     )

@@ -51,12 +51,12 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--seed must be 0 or more, found {args.seed}")
     check_writable(args, "plot")
     print("worst relative error, in float64, of the hand-written backward pass against")
-    print(f"{'':51}  finite     composed of")
-    print(f"{'operation':28} {'case':22}  differences  elementary ones")
+    print(f"{'':38}  finite     composed of\n{'operation and case':38}  differences  elementary ones")
     failures = []
     for operation in ops.registry if name == "all" else [name]:
+        print(operation)
         for example in examples(ops.registry[operation], args.seed):
-            row = f"{operation:28} {example.case:22}"
+            row = f"  {example.case:36}"
             try:
                 proof = prove(ops.registry[operation], example.inputs, seed=args.seed, **example.options)
             except AssertionError as error:

@@ -39,7 +39,9 @@ LOOK = 0.3
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what to do, with which exercise, in which folder."""
-    parser.add_argument("action", nargs="?", choices=ACTIONS, default="watch", help="what to do")
+    parser.add_argument(
+        "action", nargs="?", metavar="ACTION", choices=ACTIONS, default="watch", help=f"one of {', '.join(ACTIONS)}"
+    )
     parser.add_argument(
         "name",
         nargs="?",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 
 from tqdm import tqdm
@@ -19,6 +20,9 @@ INTERRUPTED = 130
 """The exit status after Ctrl-C."""
 FIRST = 20
 """Steps after which the measured time of the remaining ones is printed."""
+WIDE = 110
+"""The columns of a terminal in which the progress bar has room for the learning rate and the steps in a second."""
+NARROW_BAR = "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
 PLATEAU = 4
 """Measurements without improvement after which a line says so."""
 
@@ -134,7 +138,7 @@ def _introduce(trainer: Trainer) -> None:
     size = sum(parameter.size for parameter in trainer.model.parameters())
     print(f"task      {trainer.task.title}")
     if not isinstance(corpus, TextCorpus):
-        print(f"          {corpus.held_out[0][0]}  ->  {corpus.held_out[0][1]}")
+        print(f"example   {corpus.held_out[0][0]}  ->  {corpus.held_out[0][1]}")
     for line in [*corpus.notes, *trainer.notes]:
         print(f"note      {line}")
     tokens = f"{len(corpus.source):,} {'' if corpus.shared else 'source '}"
@@ -169,11 +173,13 @@ def _train_with_progress(trainer: Trainer, folder: RunFolder) -> None:
     steps = trainer.configuration.training.steps
     # In a file each refresh is one more line.
     interval = 0.2 if sys.stderr.isatty() else 10
+    wide = not sys.stderr.isatty() or shutil.get_terminal_size().columns >= WIDE
     made = 0
     options = {
         "unit": "step",
         "dynamic_ncols": True,
         "mininterval": interval,
+        "bar_format": None if wide else NARROW_BAR,
         "disable": trainer.finished or trainer.ranks.rank > 0,
     }
     with tqdm(total=steps, initial=trainer.step, **options) as bar:
@@ -184,7 +190,8 @@ def _train_with_progress(trainer: Trainer, folder: RunFolder) -> None:
             if made == FIRST and (seconds := trainer.expected_seconds() or 0) > 60:
                 bar.write(f"step {trainer.step:,}: about {duration(seconds)} to go, measured over {FIRST} steps")
             if loss is not None:
-                bar.set_postfix_str(f"loss {loss:.3f}, rate {rate:.1e}, {speed:,.0f} tokens/s", refresh=False)
+                middle = f", rate {rate:.1e}" if wide else ""
+                bar.set_postfix_str(f"loss {loss:.3f}{middle}, {speed:,.0f} tokens/s", refresh=False)
             bar.update()
 
         def on_evaluation(scores: Scores | TextScores) -> None:

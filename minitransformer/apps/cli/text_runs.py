@@ -9,6 +9,7 @@ from itertools import islice
 import numpy as np
 
 from minitransformer.apps.cli.errors import UsageError
+from minitransformer.console import columns
 from minitransformer.data import UNKNOWN, Trigram
 from minitransformer.decoding import SamplingOptions, sample
 from minitransformer.nn import LanguageModel
@@ -52,7 +53,9 @@ def describe_progress(trainer: Trainer, scores: TextScores) -> list[str]:
     prompt, window = np.zeros((1, 0), dtype=np.int64), trainer.configuration.data.window
     tokens = sample(model, prompt, window, SamplingOptions(temperature=0.8), rng, forbidden=[UNKNOWN])
     text = "".join(trainer.target.tokens[int(token)] for (token,) in islice(tokens, SHOWN))
-    return lines + [f"  | {line}" for line in text.split("\n")]
+    width = columns() - 4
+    parts = [line[i : i + width] for line in text.split("\n") for i in range(0, max(len(line), 1), width)]
+    return lines + [f"  | {part}" for part in parts]
 
 
 def evaluate_run(args: argparse.Namespace, trained: TrainedRun) -> int:

@@ -1,4 +1,4 @@
-"""Reports: the results as plain text of at most 100 columns."""
+"""Reports: the results as plain text that fits the terminal; in a file it has at most 100 columns."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from minitransformer.apps.bench.report import duration, wrap
+from minitransformer.apps.bench.report import duration, fold, wrap
 from minitransformer.apps.paper.costs import equal_at
 
 HOW_MANY_LAYERS = (
@@ -48,8 +48,8 @@ def table1_text(result: dict[str, Any]) -> str:
     return "\n\n".join(
         [
             wrap("The paper's Table 1: theory, and measurements of the running code."),
-            "\n".join(theory),
-            "\n".join(counts),
+            "\n".join(fold(theory, 27, 59, 75)),
+            "\n".join(fold(counts, 27, 53, 65, 82, 89)),
             wrap(
                 f"Counts of operations and times: {', '.join(at.values())}. Steps, paths and layers: {small['n']}, "
                 f"{small['k']}, {small['r']}; {HOW_MANY_LAYERS} "
@@ -77,8 +77,8 @@ def costs_text(costs: dict[str, Any]) -> str:
         rows.append((name, "1", at))
     return "\n\n".join(
         [
-            "What the paper says about costs beside the table (sections 3.2.2 and 4).",
-            "\n".join("{:33}{:15}{}".format(*row) for row in [("", "theory", "counted"), *rows]),
+            wrap("What the paper says about costs beside the table (sections 3.2.2 and 4)."),
+            "\n".join(fold(["{:33}{:15}{}".format(*row) for row in [("", "theory", "counted"), *rows]], 33, 48)),
             _attention_over_recurrence_text(costs["attention over recurrence"]),
             wrap(
                 "Operations of sums: factors by least squares, over n, d and k. Self-attention and recurrence: forward "
@@ -108,7 +108,7 @@ def _attention_over_recurrence_text(found: dict[str, Any]) -> str:
             cells.append(f"{count:13.2f}  {time['median']:.2f} ({time['least']:.2f}-{time['most']:.2f})".ljust(32))
         cells.append("{:>13}  {:17}".format(*("-" if n is None else f"{n:.0f}" for n in ends)))
         lines = [line + cell for line, cell in zip(lines, cells, strict=True)]
-    return "\n".join(line.rstrip() for line in lines)
+    return "\n".join(fold(lines, 29, *range(61, 29 + 32 * len(names), 32)))
 
 
 def paths_text(result: dict[str, Any]) -> str:
@@ -126,27 +126,24 @@ def paths_text(result: dict[str, Any]) -> str:
         )
     far = result["far"]
     words = f"Steps and layers: n {far['n']}, k {far['k']}, r {far['r']}; {HOW_MANY_LAYERS}"
-    return "\n".join([*lines, "", wrap(words)])
+    return "\n".join([*fold(lines, 27, 53), "", wrap(words)])
 
 
 def recall_text(result: dict[str, Any]) -> str:
     """Return the accuracies that ``measure_recall`` found."""
     kinds = result["kinds"]
-    lines = [
-        wrap(
-            "Accuracy in %, the mean over the seeds (min to max), in recalling the symbol L positions back; chance is "
-            f"{100 * result['chance']:g} %."
-        ),
-        "",
-        "  L  " + "".join(f"{name:23}" for name in kinds),
-    ]
+    words = (
+        "Accuracy in %, the mean over the seeds (min to max), in recalling the symbol L positions back; chance is "
+        f"{100 * result['chance']:g} %."
+    )
+    lines = ["  L  " + "".join(f"{name:23}" for name in kinds)]
     for i, distance in enumerate(result["distances"]):
         found = [100 * np.array(kind["points"][i]["accuracy"]) for kind in kinds.values()]
         cells = [f"{a.mean():.1f} ({a.min():.1f} to {a.max():.1f})" for a in found]
         lines.append(f"{distance:3}  " + "".join(f"{cell:23}" for cell in cells))
     reaches = [f"{name} {kind['reach']}" for name, kind in kinds.items() if kind["reach"] is not None]
-    lines += ["", f"Reach: {', '.join(reaches)} positions back; the others see all."]
-    return "\n".join(line.rstrip() for line in lines)
+    reach = wrap(f"Reach: {', '.join(reaches)} positions back; the others see all.")
+    return "\n".join([wrap(words), "", *fold(lines, *range(5, 5 + 23 * len(kinds), 23)), "", reach])
 
 
 def extrapolation_text(result: dict[str, Any]) -> str:
@@ -223,14 +220,13 @@ def changes_text(result: dict[str, Any]) -> str:
     """Return the ratios that ``measure_changes`` found."""
     rows, level = result["rows"], result["level"]
     others = len(rows) - 1
+    words = wrap(
+        f"{result['title']}: {result['measure']} of the held-out texts, mean ± standard deviation over "
+        f"{len(result['seeds'])} seeds; ratio to the base, paired by seed, the geometric mean with its {level:.0%} "
+        "confidence interval. Less is better. cost: the CPU time of a step, relative to the base; more cost, fewer "
+        "steps."
+    )
     lines = [
-        wrap(
-            f"{result['title']}: {result['measure']} of the held-out texts, mean ± standard deviation over "
-            f"{len(result['seeds'])} seeds; ratio to the base, paired by seed, the geometric mean with its {level:.0%} "
-            "confidence interval. Less is better. cost: the CPU time of a step, relative to the base; more cost, fewer "
-            "steps."
-        ),
-        "",
         f"{'':17}{'F':>5}{'parameters':>11}{'cost':>6}{'steps':>7}{result['measure']:>19}{'ratio to the base':>22}",
     ]
     for name, row in rows.items():
@@ -239,14 +235,11 @@ def changes_text(result: dict[str, Any]) -> str:
             f"{name:17}{row['d_ff']:5}{row['parameters']:11,}{row['cost']:6.2f}{row['steps']:7,}"
             f"{bits.mean():9.3f} ± {bits.std(ddof=1):.3f}" + (_ratio(row) if row["changes"] else "")
         )
-    lines += [
-        "",
-        wrap(
-            f"noise: the interval contains 1. Of {others} rows without any effect, {(1 - level) * others:.1f} would "
-            "be called better or worse on average."
-        ),
-    ]
-    return "\n".join(lines)
+    noise = wrap(
+        f"noise: the interval contains 1. Of {others} rows without any effect, {(1 - level) * others:.1f} would "
+        "be called better or worse on average."
+    )
+    return "\n".join([words, "", *fold(lines, 17, 46, 65), "", noise])
 
 
 def _ratio(row: dict[str, Any]) -> str:
@@ -279,14 +272,15 @@ def positions_text(result: dict[str, Any]) -> str:
         for k, accuracy in task.get("contexts", {}).items():
             words = "1 symbol" if int(k) == 1 else f"{k} symbols"
             lines.append(f"{words:12}" + "".join(f"{100 * one:<17.1f}" for one in accuracy))
-        lines += ["", *headings]
+        tested = [*headings]
         for kind, seeds in task["kinds"].items():
             tests = [[one["pieces"] for one in seeds]]
             tests += [[one[where][keys] for one in seeds] for where in TESTED for keys in TESTED[where]]
             cells = ["-" if None in found else f"{100 * np.mean(found):.1f}" for found in tests]
             weight = 100 * np.mean([one["weight"] for one in seeds], axis=0)
             cells.append(f"{weight[0]:.0f} -> {weight[-1]:.0f}")
-            lines.append(f"{kind:12}" + "".join(f"{cell:12}" for cell in cells))
+            tested.append(f"{kind:12}" + "".join(f"{cell:12}" for cell in cells))
+        lines += ["", *fold(tested, 12, 24, 60, 84)]
         garbled = [
             f"{kind} {100 * np.mean([one['garbled'] for one in seeds]):.1f}"
             for kind, seeds in task["kinds"].items()

@@ -13,10 +13,11 @@ Source: Attention Is All You Need, section 6.2, table 3.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from minitransformer.apps.bench.report import wrap
+from minitransformer.apps.bench.report import fold, wrap
 from minitransformer.apps.paper.means import compare_means
 from minitransformer.apps.paper.variations import Result
 from minitransformer.tasks import build
@@ -143,6 +144,8 @@ def _first_change(row: Row) -> str:
 
 
 def _aligned(lines: Sequence[Sequence[str]]) -> list[str]:
-    """Return lines of cells as text, in columns that end together."""
+    """Return lines of cells as text, in columns that end together, and in blocks if they are too wide."""
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
-    return ["  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    starts = accumulate(width + 2 for width in widths[:-1])
+    rows = ["  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in lines]
+    return fold(rows, *starts)
