@@ -3,7 +3,7 @@
 import pytest
 from matplotlib.figure import Figure
 
-from minitransformer.apps.plots import changes_picture
+from minitransformer.apps.plots import changes_picture, save
 from minitransformer.apps.plots.changes import COLOURS, MARGIN, MARKERS, draw_changes
 
 
@@ -43,5 +43,5 @@ def test_rows_intervals_and_colours():
 
 
 def test_a_png_is_written(tmp_path):
-    changes_picture(RESULT, tmp_path / "picture.png")
+    save(changes_picture(RESULT), tmp_path / "picture.png")
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from minitransformer.apps.plots import heads_picture
-from minitransformer.apps.plots.heads import heads_figure
+from minitransformer.apps.plots import heads_picture, save
 
 OFFSETS = [-2, -1, 0, 1, 2]
 
@@ -22,7 +21,7 @@ RESULT = {
 
 
 def test_each_head_is_a_row_and_a_missing_layer_stays_empty():
-    top, cross, below, empty = heads_figure(RESULT).axes[:4]
+    top, cross, below, empty = heads_picture(RESULT).axes[:4]
     assert [axes.get_title(loc="left") for axes in (top, cross, below)] == [
         "encoder self-attention, layer 1", "cross-attention, layer 1", "encoder self-attention, layer 2",
     ]  # fmt: skip
@@ -37,5 +36,5 @@ def test_each_head_is_a_row_and_a_missing_layer_stays_empty():
 
 @pytest.mark.parametrize("ending", ["png", "svg"])
 def test_a_file_is_written(tmp_path, ending):
-    heads_picture(RESULT, tmp_path / f"heads.{ending}")
+    save(heads_picture(RESULT), tmp_path / f"heads.{ending}")
     assert (tmp_path / f"heads.{ending}").stat().st_size > 1000

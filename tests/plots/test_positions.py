@@ -37,11 +37,9 @@ def test_one_seed_has_no_range():
     assert axes.lines[0].get_ydata().tolist() == [1.0, 0.5]
 
 
-def test_each_task_has_a_column(monkeypatch, tmp_path):
-    figures = []
-    monkeypatch.setattr("minitransformer.apps.plots.positions.save", lambda figure, path, dpi: figures.append(figure))
-    positions_picture(RESULT, tmp_path / "picture.svg")
-    titles = [axes.get_title(loc="left") for axes in figures[0].axes]
-    labels = [axes.get_ylabel() for axes in figures[0].axes]
+def test_each_task_has_a_column():
+    figure = positions_picture(RESULT)
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    labels = [axes.get_ylabel() for axes in figure.axes]
     assert titles == ["a task", "a task", "", ""]
     assert labels == ["accuracy at the end", "", "weight on the answer", ""]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from minitransformer.apps.plots import extrapolation_picture, recall_picture
+from minitransformer.apps.plots import extrapolation_picture, recall_picture, save
 from minitransformer.apps.plots.recall import SPREAD, WINDOW, draw_extrapolation, draw_recall
 
 KINDS = {"self-attention": None, "recurrent": None, "convolutional": 15, "restricted self-attention": 8}
@@ -61,5 +61,5 @@ def test_no_window_is_half_inside_the_length_of_training(positions):
 
 @pytest.mark.parametrize(("picture", "result"), [(recall_picture, RECALL), (extrapolation_picture, EXTRAPOLATION)])
 def test_a_png_is_written(tmp_path, picture, result):
-    picture(result, tmp_path / "picture.png")
+    save(picture(result), tmp_path / "picture.png")
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")

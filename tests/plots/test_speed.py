@@ -8,12 +8,11 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent / "bench"))
 import made_up
 
-from minitransformer.apps.plots import growth_curves, speed_bars
-from minitransformer.apps.plots.speed import growth_figure, speed_figure
+from minitransformer.apps.plots import growth_curves, save, speed_bars
 
 
 def test_bars_are_relative_to_pytorch():
-    time, parts, memory = speed_figure(made_up.result(ours=0.04, eager=0.08, compiled=0.06)).axes
+    time, parts, memory = speed_bars(made_up.result(ours=0.04, eager=0.08, compiled=0.06)).axes
     assert sorted(bar.get_height() for bar in time.patches) == pytest.approx([0.5, 0.5, 0.75, 0.75, 1, 1])
     # torch.compile's memory is not known.
     assert sorted(bar.get_height() for bar in memory.patches) == pytest.approx([94 / 392] * 2 + [1, 1])
@@ -23,7 +22,7 @@ def test_bars_are_relative_to_pytorch():
 
 
 def test_the_parts_add_up():
-    _, parts, _ = speed_figure(made_up.result(names=["toy"])).axes
+    _, parts, _ = speed_bars(made_up.result(names=["toy"])).axes
     assert sum(bar.get_height() for bar in parts.patches) == pytest.approx(1)
     legend = [text.get_text() for text in parts.get_legend().get_texts()]
     assert legend[0] == "the rest"
@@ -34,15 +33,15 @@ def test_without_pytorch_we_are_the_measure():
     result = made_up.result(names=["toy"])
     for name in ("eager", "compiled"):
         del result["configurations"]["toy"]["programs"][name]
-    time, _, _ = speed_figure(result).axes
+    time, _, _ = speed_bars(result).axes
     assert [bar.get_height() for bar in time.patches] == [1]
     assert "minitransformer = 1" in time.get_title(loc="left")
 
 
 def test_texts_do_not_overlap():
     for figure in (
-        speed_figure(made_up.result(("toy", "small", "base"), compiled=0.05)),
-        growth_figure(made_up.growth()),
+        speed_bars(made_up.result(("toy", "small", "base"), compiled=0.05)),
+        growth_curves(made_up.growth()),
     ):
         figure.draw_without_rendering()
         for axes in figure.axes:
@@ -53,7 +52,7 @@ def test_texts_do_not_overlap():
 
 
 def test_growth_has_a_line_for_each_curve_and_for_what_theory_expects():
-    time, depth_time, memory, depth_memory = growth_figure(made_up.growth()).axes
+    time, depth_time, memory, depth_memory = growth_curves(made_up.growth()).axes
     assert time.get_xscale() == time.get_yscale() == memory.get_yscale() == "log"
     assert len(time.lines) == len(memory.lines) == 4
     assert len(depth_time.lines) == 2
@@ -63,13 +62,13 @@ def test_growth_has_a_line_for_each_curve_and_for_what_theory_expects():
 
 def test_there_must_be_something_to_draw():
     with pytest.raises(ValueError, match="speed_bars: found no configuration"):
-        speed_figure({"configurations": {}})
+        speed_bars({"configurations": {}})
     with pytest.raises(ValueError, match="growth_curves: found no point"):
-        growth_figure({"axes": {}})
+        growth_curves({"axes": {}})
 
 
 def test_files_are_written(tmp_path):
-    speed_bars(made_up.result(), tmp_path / "speed.png")
-    growth_curves(made_up.growth(), tmp_path / "growth.svg")
+    save(speed_bars(made_up.result()), tmp_path / "speed.png")
+    save(growth_curves(made_up.growth()), tmp_path / "growth.svg")
     assert (tmp_path / "speed.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in (tmp_path / "growth.svg").read_text()

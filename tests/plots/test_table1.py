@@ -8,12 +8,11 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent / "bench"))
 import made_up
 
-from minitransformer.apps.plots import paths_picture
-from minitransformer.apps.plots.table1 import table1_figure
+from minitransformer.apps.plots import paths_picture, save, table1_picture
 
 
 def test_graphs_and_growth():
-    figure = table1_figure(made_up.table1())
+    figure = table1_picture(made_up.table1())
     figure.draw_without_rendering()
     *graphs, operations, paths, times, gradients = figure.axes
     assert [axes.get_title(loc="left") for axes in graphs] == [
@@ -41,5 +40,5 @@ def test_paths_are_drawn_from_their_own_result(tmp_path):
     result = made_up.table1()
     rows = {name: {key: row[key] for key in ("theory", "path", "graph")} for name, row in result["layers"].items()}
     only_paths = {"far": result["far"], "drawn": result["drawn"], "layers": rows}
-    paths_picture(only_paths, tmp_path / "paths.png")
+    save(paths_picture(only_paths), tmp_path / "paths.png")
     assert (tmp_path / "paths.png").read_bytes().startswith(b"\x89PNG")

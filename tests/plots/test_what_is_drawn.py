@@ -13,15 +13,12 @@ from matplotlib.figure import Figure
 sys.path.insert(0, str(Path(__file__).parent.parent / "bench"))
 import made_up
 
-from minitransformer.apps.plots import extrapolation_picture
-from minitransformer.apps.plots import recall as recall_module
+from minitransformer.apps.plots import extrapolation_picture, growth_curves, speed_bars, table1_picture
 from minitransformer.apps.plots.fonts import face_for
 from minitransformer.apps.plots.heatmap import draw, name_columns, name_rows
 from minitransformer.apps.plots.recall import SPREAD, draw_extrapolation, draw_recall
 from minitransformer.apps.plots.saving import MOST_PIXELS, save
-from minitransformer.apps.plots.speed import growth_figure, speed_figure
 from minitransformer.apps.plots.step_sizes import steps_figure
-from minitransformer.apps.plots.table1 import table1_figure
 
 LAYERS = ("self-attention", "recurrent", "convolutional", "restricted self-attention")
 
@@ -43,7 +40,7 @@ def test_where_names_are_thinned_out_each_stands_at_its_own_row_or_column():
 
 def test_the_line_of_theory_goes_through_the_last_point_with_its_own_power():
     result = made_up.growth()
-    time, _, memory, _ = growth_figure(result).axes
+    time, _, memory, _ = growth_curves(result).axes
     curves = result["axes"]["length"]["curves"]
     for axes, key, unit in ((time, "seconds", 1e-3), (memory, "memory", 1e6)):
         for curve, drawn, theory in zip(curves, axes.lines[::2], axes.lines[1::2], strict=True):
@@ -61,19 +58,19 @@ def test_bars_compare_programs_by_way_of_the_turns_that_they_shared():
     programs = result["configurations"]["toy"]["programs"]
     for name, median, ratio in (("ours", 0.05, 1.0), ("eager", 0.06, 2.0)):
         programs[name] |= {"median": median, "times_ours": {"median": ratio}}
-    time, _, _ = speed_figure(result).axes
+    time, _, _ = speed_bars(result).axes
     assert sorted(bar.get_height() for bar in time.patches) == pytest.approx([0.5, 1])
 
 
 def test_we_are_the_measure_as_soon_as_pytorch_lacks_one_configuration():
     result = made_up.result()
     del result["configurations"]["small"]["programs"]["eager"]
-    time, _, _ = speed_figure(result).axes
+    time, _, _ = speed_bars(result).axes
     assert "minitransformer = 1" in time.get_title(loc="left")
 
 
 def test_parts_stand_upon_each_other():
-    _, parts, _ = speed_figure(made_up.result(names=["toy"])).axes
+    _, parts, _ = speed_bars(made_up.result(names=["toy"])).axes
     heights = [bar.get_height() for bar in parts.patches]
     np.testing.assert_allclose([bar.get_y() for bar in parts.patches], np.cumsum([0, *heights[:-1]]))
 
@@ -82,7 +79,7 @@ def test_parts_stand_upon_each_other():
     ("seconds", "words"), [(0.0345678, "34.6 ms"), (0.5, "500 ms"), (1.0, "1.00 s"), (2, "2.00 s")]
 )
 def test_times_have_units_that_suit_them(seconds, words):
-    time, _, _ = speed_figure(made_up.result(names=["toy"], ours=seconds)).axes
+    time, _, _ = speed_bars(made_up.result(names=["toy"], ours=seconds)).axes
     assert words in [text.get_text() for text in time.texts]
 
 
@@ -130,11 +127,8 @@ def test_extrapolation_is_the_mean_of_the_seeds():
     np.testing.assert_allclose(axes.lines[0].get_ydata(), 0.75 + SPREAD[0])
 
 
-def test_sinusoidal_positions_stand_on_the_left(monkeypatch, tmp_path):
-    figures = []
-    monkeypatch.setattr(recall_module, "save", lambda figure, path, dpi: figures.append(figure))
-    extrapolation_picture(extrapolation(), tmp_path / "picture.png")
-    left, right = figures[0].axes
+def test_sinusoidal_positions_stand_on_the_left():
+    left, right = extrapolation_picture(extrapolation()).axes
     assert left.get_title(loc="left").startswith("sinusoidal")
     assert right.get_title(loc="left").startswith("learned")
     assert left.lines[0].get_ydata()[0] > right.lines[0].get_ydata()[0]
@@ -166,7 +160,7 @@ def test_operations_are_drawn_as_n_alone_grows_and_times_in_milliseconds():
     for row in result["layers"].values():
         points = row["operations"]["points"]
         row["operations"]["points"] = [*points, *(point | {"d": 64, "k": 64, "r": 64} for point in deepcopy(points))]
-    *_, operations, _, times, _ = table1_figure(result).axes
+    *_, operations, _, times, _ = table1_picture(result).axes
     for line in operations.lines:
         assert sorted(line.get_xdata()) == [4, 8, 16]
     for line in times.lines[1::2]:

@@ -45,7 +45,7 @@ def show(args: argparse.Namespace, result: dict[str, Any], text: str, picture: s
     if hasattr(args, "plot"):
         from minitransformer.apps import plots  # loads matplotlib
 
-        getattr(plots, picture)(result, args.plot)
+        plots.save(getattr(plots, picture)(result), args.plot)
         print(f"{'' if hasattr(args, 'json') else chr(10)}the picture is {args.plot}")
 
 

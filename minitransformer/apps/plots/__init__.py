@@ -1,8 +1,9 @@
 """Pictures of training, attention, gradient errors, speed and experiments, written as files; no display is needed.
 
-Each function takes NumPy arrays or plain Python values and a path. The ending of the path chooses
-the format (``.png``, ``.pdf``, ``.svg``); without one the picture is a PNG. matplotlib is loaded when
-this package is, so import it only where pictures are wanted.
+Each function takes NumPy arrays or plain Python values. Those that draw a whole result, such as ``table1_picture``,
+return a figure for ``save``; the others also take a path. The ending of a path chooses the format (``.png``, ``.pdf``,
+``.svg``); without one the picture is a PNG. matplotlib is loaded when this package is, so import it only where pictures
+are wanted.
 """
 
 from minitransformer.apps.plots.changes import changes_picture as changes_picture
@@ -15,6 +16,7 @@ from minitransformer.apps.plots.own_parts import model_parts as model_parts
 from minitransformer.apps.plots.positions import positions_picture as positions_picture
 from minitransformer.apps.plots.recall import extrapolation_picture as extrapolation_picture
 from minitransformer.apps.plots.recall import recall_picture as recall_picture
+from minitransformer.apps.plots.saving import save as save
 from minitransformer.apps.plots.single import attention_map as attention_map
 from minitransformer.apps.plots.speed import growth_curves as growth_curves
 from minitransformer.apps.plots.speed import speed_bars as speed_bars

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -11,7 +10,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import AutoLocator, FuncFormatter, LogLocator, NullLocator
 
 from minitransformer.apps.plots.colours import BLUE, FAINT, RED
-from minitransformer.apps.plots.saving import save
 
 COLOURS = {-1: BLUE, 0: FAINT, 1: RED}
 """The colours of intervals below 1, around it and above it."""
@@ -20,23 +18,21 @@ MARGIN = 0.15
 """The axis goes beyond all seeds' ratios by this share of their range; longer intervals are cut there."""
 
 
-def changes_picture(result: Mapping[str, Any], path: Path | str) -> None:
+def changes_picture(result: Mapping[str, Any]) -> Figure:
     """Draw the ratios to the base, with their intervals.
 
     Parameters
     ----------
     result : mapping
         What ``paper.changes.measure_changes`` returned.
-    path : Path or str
-        The file to write.
     """
     figure = Figure(figsize=(7.6, 0.8 + 0.32 * len(result["rows"])), layout="constrained")
     draw_changes(figure.add_subplot(), result)
-    save(figure, path, dpi=110)
+    return figure
 
 
 def draw_changes(axes: Axes, result: Mapping[str, Any]) -> None:
-    """Draw what ``changes_picture`` writes: a line for each row but the base, the first on top."""
+    """Draw what ``changes_picture`` shows: a line for each row but the base, the first on top."""
     rows = {name: row for name, row in result["rows"].items() if row["changes"]}
     every = [1.0, *(value for row in rows.values() for value in row["ratio"]["values"])]
     margin = (max(every) / min(every)) ** MARGIN

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,26 +10,20 @@ from matplotlib.figure import Figure
 
 from minitransformer.apps.plots.colours import ATTENTION, FAINT
 from minitransformer.apps.plots.heatmap import FRAME
-from minitransformer.apps.plots.saving import save
 
 KINDS = {"encoder": "encoder self-attention", "decoder": "decoder self-attention", "cross": "cross-attention"}
 
 
-def heads_picture(result: Mapping[str, Any], path: Path | str) -> None:
+def heads_picture(result: Mapping[str, Any]) -> Figure:
     """Draw the mean weight of each head over the distance between key and query.
+
+    There is a column for each kind of attention, and a row for each layer.
 
     Parameters
     ----------
     result : mapping
         What ``paper.heads.measure_heads`` returned.
-    path : Path or str
-        The file to write.
     """
-    save(heads_figure(result), path, dpi=110)
-
-
-def heads_figure(result: Mapping[str, Any]) -> Figure:
-    """Make the figure that ``heads_picture`` writes: a column for each kind of attention, a row for each layer."""
     offsets, layers = result["offsets"], result["layers"]
     kinds = [kind for kind in KINDS if any(layer["kind"] == kind for layer in layers)]
     depth = max(layer["layer"] for layer in layers)

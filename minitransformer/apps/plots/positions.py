@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator, PercentFormatter
 
 from minitransformer.apps.plots.colours import FAINT, RED, STYLES
-from minitransformer.apps.plots.saving import save
 
 LINES = (*STYLES, (RED, "v", (0, (1, 1.5))))
 SPREAD = -0.004
@@ -20,15 +18,13 @@ SPREAD = -0.004
 ROWS = (("accuracy", "accuracy at the end"), ("weight", "weight on the answer"))
 
 
-def positions_picture(result: Mapping[str, Any], path: Path | str) -> None:
+def positions_picture(result: Mapping[str, Any]) -> Figure:
     """Draw accuracy and attention over the length of the sentences, for each task.
 
     Parameters
     ----------
     result : mapping
         What ``paper.positions.measure_positions`` returned.
-    path : Path or str
-        The file to write.
     """
     tasks = result["tasks"]
     figure = Figure(figsize=(4.4 * len(tasks), 6.4), layout="constrained")
@@ -40,11 +36,11 @@ def positions_picture(result: Mapping[str, Any], path: Path | str) -> None:
     figure.legend(
         *grid[0, 0].get_legend_handles_labels(), frameon=False, fontsize=8, loc="outside lower center", ncols=5
     )
-    save(figure, path, dpi=110)
+    return figure
 
 
 def draw_positions(axes: Axes, result: Mapping[str, Any], name: str, what: str) -> None:
-    """Draw one part of what ``positions_picture`` writes: the mean and the range of the seeds for each kind.
+    """Draw one part of what ``positions_picture`` shows: the mean and the range of the seeds for each kind.
 
     ``what`` is "accuracy" or "weight".
     """

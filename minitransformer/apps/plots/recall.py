@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, PercentFormatter
 
 from minitransformer.apps.plots.colours import FAINT, STYLES
-from minitransformer.apps.plots.saving import save
 
 WINDOW = 8
 """The number of positions over which accuracy by position is averaged."""
@@ -20,40 +18,36 @@ SPREAD = (0, -0.012, -0.024, -0.036)
 """The shift between the lines of the kinds: equal ones stay visible, and none is above 100 %."""
 
 
-def recall_picture(result: Mapping[str, Any], path: Path | str) -> None:
+def recall_picture(result: Mapping[str, Any]) -> Figure:
     """Draw accuracy over the distance.
 
     Parameters
     ----------
     result : mapping
         What ``paper.recall.measure_recall`` returned.
-    path : Path or str
-        The file to write.
     """
     figure = Figure(figsize=(5.6, 4.4), layout="constrained")
     draw_recall(figure.add_subplot(), result)
-    save(figure, path, dpi=110)
+    return figure
 
 
-def extrapolation_picture(result: Mapping[str, Any], path: Path | str) -> None:
+def extrapolation_picture(result: Mapping[str, Any]) -> Figure:
     """Draw accuracy over the position in sentences longer than in training, for each kind of positions.
 
     Parameters
     ----------
     result : mapping
         What ``paper.extrapolation.measure_extrapolation`` returned.
-    path : Path or str
-        The file to write.
     """
     figure = Figure(figsize=(8.8, 4.4), layout="constrained")
     for axes, positions in zip(figure.subplots(1, 2), ("sinusoidal", "learned"), strict=True):
         draw_extrapolation(axes, result, positions)
     axes.legend(frameon=False, fontsize=8, loc="center right", bbox_to_anchor=(1, 0.65))
-    save(figure, path, dpi=110)
+    return figure
 
 
 def draw_recall(axes: Axes, result: Mapping[str, Any]) -> None:
-    """Draw what ``recall_picture`` writes: a line through the means of the seeds for each kind, and its reach."""
+    """Draw what ``recall_picture`` shows: a line through the means of the seeds for each kind, and its reach."""
     for (name, kind), (colour, marker, line), shift in zip(result["kinds"].items(), STYLES, SPREAD, strict=True):
         distances = [point["distance"] for point in kind["points"]]
         accuracy = np.array([point["accuracy"] for point in kind["points"]])
@@ -79,7 +73,7 @@ def draw_recall(axes: Axes, result: Mapping[str, Any]) -> None:
 
 
 def draw_extrapolation(axes: Axes, result: Mapping[str, Any], positions: str) -> None:
-    """Draw one half of what ``extrapolation_picture`` writes: positions are "sinusoidal" or "learned".
+    """Draw one half of what ``extrapolation_picture`` shows: positions are "sinusoidal" or "learned".
 
     There is a line for each kind of layer, the mean of all seeds in windows of a few positions.
     """

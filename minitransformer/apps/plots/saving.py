@@ -12,7 +12,7 @@ from minitransformer.durable import write_whole
 MOST_PIXELS = 40_000_000
 
 
-def save(figure: Figure, path: Path | str, dpi: int) -> None:
+def save(figure: Figure, path: Path | str, dpi: int = 160) -> None:
     """Write a figure to a file, and make its folder if it is missing; a symbolic link at its path is replaced.
 
     Parameters

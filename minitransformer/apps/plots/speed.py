@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator, PercentFormatter
 
 from minitransformer.apps.plots.colours import BLUE, FAINT, GREEN, GREY, ORANGE, PURPLE, RED, SKY, YELLOW
-from minitransformer.apps.plots.saving import save
 
 PROGRAMS = {"ours": BLUE, "eager": ORANGE, "compiled": PURPLE}
 PARTS = (BLUE, SKY, GREEN, YELLOW, ORANGE, RED, PURPLE, GREY)
@@ -23,7 +21,7 @@ WIDE = 0.8
 """The width of a group of bars; the next group is at a distance of 1."""
 
 
-def speed_bars(result: Mapping[str, Any], path: Path | str) -> None:
+def speed_bars(result: Mapping[str, Any]) -> Figure:
     """Draw programs side by side, and where our time goes.
 
     On the left the time of a step and on the right the peak memory, relative to PyTorch eager, or to us where that
@@ -33,21 +31,11 @@ def speed_bars(result: Mapping[str, Any], path: Path | str) -> None:
     ----------
     result : mapping
         What ``bench.measure_speed`` returned.
-    path : Path or str
-        The file to write.
 
     Raises
     ------
     ValueError
         If nothing was measured.
-    """
-    save(speed_figure(result), path, dpi=160)
-
-
-def speed_figure(result: Mapping[str, Any]) -> Figure:
-    """Make the figure that ``speed_bars`` writes, with the same parameters but the path.
-
-    The axes are those of time, parts and memory.
     """
     configurations = {
         name: configuration
@@ -159,28 +147,20 @@ def _dress(axes: Axes, configurations: Mapping[str, Any]) -> None:
     axes.tick_params(axis="x", length=0)
 
 
-def growth_curves(result: Mapping[str, Any], path: Path | str) -> None:
+def growth_curves(result: Mapping[str, Any]) -> Figure:
     """Draw how time and memory grow with each size, on logarithmic axes, beside the powers that theory expects.
+
+    For each size that varies there are axes for time, and below them axes for memory.
 
     Parameters
     ----------
     result : mapping
         What ``bench.measure_growth`` returned.
-    path : Path or str
-        The file to write.
 
     Raises
     ------
     ValueError
         If nothing was measured.
-    """
-    save(growth_figure(result), path, dpi=160)
-
-
-def growth_figure(result: Mapping[str, Any]) -> Figure:
-    """Make the figure that ``growth_curves`` writes, with the same parameters but the path.
-
-    The axes are one for time and one for memory under it, for each size that varies.
     """
     drawn = {name: axis for name, axis in result["axes"].items() if any(curve["points"] for curve in axis["curves"])}
     if not drawn:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,46 +14,20 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
 
 from minitransformer.apps.plots.colours import FAINT, STYLES
-from minitransformer.apps.plots.saving import save
 
 Place = tuple[int, int]
 """A layer and a position in it; layer 0 is the inputs."""
 
 
-def table1_picture(result: Mapping[str, Any], path: Path | str) -> None:
+def table1_picture(result: Mapping[str, Any]) -> Figure:
     """Draw the layers' graphs, and how operations, paths, times and gradients grow or shrink.
+
+    The axes are one for each layer's graph, then those of operations, path lengths, times and gradients.
 
     Parameters
     ----------
     result : mapping
         What ``paper.table1.measure_table1`` returned.
-    path : Path or str
-        The file to write.
-    """
-    save(table1_figure(result), path, dpi=110)
-
-
-def paths_picture(result: Mapping[str, Any], path: Path | str) -> None:
-    """Draw the layers' graphs, and how their longest paths grow.
-
-    Parameters
-    ----------
-    result : mapping
-        What ``paper.paths.measure_paths`` returned.
-    path : Path or str
-        The file to write.
-    """
-    figure = Figure(figsize=(18, 3.6), layout="constrained")
-    *graphs, paths = figure.subplots(1, 5)
-    _draw_graphs(graphs, result)
-    _draw_paths(paths, result)
-    save(figure, path, dpi=110)
-
-
-def table1_figure(result: Mapping[str, Any]) -> Figure:
-    """Make the figure that ``table1_picture`` writes, with the same parameters but the path.
-
-    The axes are one for each layer's graph, then those of operations, path lengths, times and gradients.
     """
     figure = Figure(figsize=(14.5, 7.6), layout=ConstrainedLayoutEngine(hspace=0.07, wspace=0.05))
     graphs, (operations, paths, times, gradients) = figure.subplots(2, 4, height_ratios=[1, 1.15])
@@ -83,6 +56,21 @@ def table1_figure(result: Mapping[str, Any]) -> Figure:
         "Below, in the same colours: the measurements; broad and pale, the theory, through the last point.",
         x=0.01, ha="left", size=9, color=FAINT,
     )  # fmt: skip
+    return figure
+
+
+def paths_picture(result: Mapping[str, Any]) -> Figure:
+    """Draw the layers' graphs, and how their longest paths grow.
+
+    Parameters
+    ----------
+    result : mapping
+        What ``paper.paths.measure_paths`` returned.
+    """
+    figure = Figure(figsize=(18, 3.6), layout="constrained")
+    *graphs, paths = figure.subplots(1, 5)
+    _draw_graphs(graphs, result)
+    _draw_paths(paths, result)
     return figure
 
 
