@@ -13,17 +13,24 @@ def tables_of(path):
     return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
+def of_table(value):
+    """Name a row by a table in it; pytest itself only numbers them."""
+    return str(value) if isinstance(value, dict) else None
+
+
 def cases_from_toml(test):
     """Run a test once for each row of its table.
 
-    ``columns`` names the test's arguments, ``rows`` has their values. A row with a ``None`` is a table without that
-    argument. In the column ``error`` are the names of Python's exceptions. ``ids`` may name the rows.
+    ``columns`` names the test's arguments, ``rows`` has their values: a list, or a table if the rows have names. A row
+    with a ``None`` is a table without that argument. In the column ``error`` are the names of Python's exceptions.
     """
     table = tables_of(Path(test.__code__.co_filename).with_suffix(".toml"))[test.__name__]
-    columns, rows = table["columns"], table["rows"]
+    columns, rows, ids = table["columns"], table["rows"], of_table
+    if isinstance(rows, dict):
+        ids, rows = [*rows], [*rows.values()]
     if isinstance(columns, list):
         rows = [row if isinstance(row, list) else [row.get(column) for column in columns] for row in rows]
-    if "error" in columns:
+    if isinstance(columns, list) and "error" in columns:
         at = columns.index("error")
         rows = [[*row[:at], getattr(builtins, row[at]), *row[at + 1 :]] for row in rows]
-    return pytest.mark.parametrize(columns, rows, ids=table.get("ids"))(test)
+    return pytest.mark.parametrize(columns, rows, ids=ids)(test)

@@ -26,7 +26,6 @@ GALLERY, EXERCISES = "gallery-of-wrong-gradients", "guides/exercises"
 ONE_FILE = "tutorials/transformer.py"
 
 sys.path.insert(0, str(ROOT / GALLERY_CODE))
-from gallery_page import EXERCISES as MISTAKES  # noqa: E402
 from gallery_page import anchor  # noqa: E402
 from gallery_page import code as entry_code  # noqa: E402
 from gallery_page import derivation as entry_derivation  # noqa: E402
@@ -217,7 +216,7 @@ def entry_lines(path: str) -> dict[int, str]:
 
 def mistakes_of(exercise: Exercise) -> list[Entry]:
     """Return the wrong gradients that an exercise is about."""
-    return [entry for entry in entries() if entry.name in MISTAKES.get(exercise.name, ())]
+    return [entry for entry in entries() if entry.card.exercise == exercise.name]
 
 
 def derivation_for(exercise: Exercise) -> tuple[str, int]:

@@ -4,6 +4,7 @@ import re
 import sys
 
 import pytest
+from toml_cases import cases_from_toml
 
 from minitransformer.apps.cli import main
 
@@ -127,26 +128,7 @@ def test_the_cause_of_an_error_is_shown(gradcheck):
     assert 'own_function.py"' not in out
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["own_layers:project"], "a function needs --signature with the shapes of its arrays"),
-        (["own_layers:project", "--signature", "(B"], "--signature: the signature '(B' has a part that cannot be read"),
-        (["own_layers:project", *SIGNATURE, "--dtype", "float33"], "--dtype: found 'float33', expected float64"),
-        (["own_layers:project", *SIGNATURE, "--dtype", "int32"], "--dtype: found int32, expected a floating-point"),
-        (["own_layers:project", *SIGNATURE, "--seed", "-1"], "--seed must be 0 or more, found -1"),
-        (["own_layers:project", *SIGNATURE, "--plot", "p.txt"], "--plot writes .png"),
-        (["nowhere:f", *SIGNATURE], "nowhere:f cannot be imported: ModuleNotFoundError: No module named 'nowhere'"),
-        (["own_layers:projekt", *SIGNATURE], "cannot be imported: AttributeError: module 'own_layers' has no"),
-        (["broken_layers:f", *SIGNATURE], "cannot be imported: ZeroDivisionError: division by zero"),
-        (["own_layers:COUNT", *SIGNATURE], "the function own_layers:COUNT is a int, expected a function"),
-        (["own_layers:project", *SIGNATURE, "--backward", "own_layers:b"], "--backward own_layers:b cannot be"),
-        (["own_layers:project", *SIGNATURE, "--detects", "0"], "--detects must be a relative error above 0, such as"),
-        (["own_layers:project", *SIGNATURE, "--detects", "nan"], "such as 1e-3; found nan"),
-        (["softmax", "--detects", "1e-3"], "--detects is for a function of your own, found the operation softmax"),
-        (["softmax", "--dtype", "float32"], "--dtype is for a function of your own, found the operation softmax"),
-    ],
-)
+@cases_from_toml
 def test_what_cannot_be_checked_is_refused(gradcheck, arguments, message):
     status, out, errors = gradcheck(*arguments)
     assert (status, out) == (2, "")

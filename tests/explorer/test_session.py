@@ -264,37 +264,18 @@ def test_training_is_measured_at_each_checkpoint(session, run):
     assert all(parameter.grad is None for parameter in run.model.parameters())
 
 
-@pytest.mark.parametrize(
-    ("name", "body", "said"),
-    [
-        ("nothing", {}, "there is no request 'nothing'"),
-        ("translate", {"text": "   "}, "the text is empty"),
-        (
-            "translate",
-            {"text": TEXT, "edits": [{"kind": "temperature", "step": "/linear", "value": 1e-320}]},
-            "expected a temperature above 0",
-        ),
-        ("translate", {"text": "nine fourty two"}, "unknown token 'fourty' (is 'forty' meant?) at position 2"),
-        ("translate", {"text": "nine " * 200}, "the text has 201 tokens, its end included, expected at most 128"),
-        ("translate", {"text": "n" * 20_000}, "the text has 20,000 characters"),
-        ("translate", {"text": TEXT, "beam": 99}, "beam is 99, expected a whole number from 1 to 16"),
-        ("translate", {"text": TEXT, "prefix": [10_000]}, "translate: token 10000 at position 0"),
-        ("translate", {"text": TEXT, "checkpoint": 7}, "those that the run has kept: 0, 1, 2"),
-        ("trace", {"text": TEXT, "target": []}, "the target has 0 tokens"),
-        ("trace", {"text": TEXT, "target": [999]}, "the target has the token 999"),
-        ("trace", {"text": TEXT, "objective": {"kind": "log_probability", "position": 500, "token": 5}}, "500"),
-        ("trace", {"text": TEXT, "edits": [{"kind": "layer_off", "place": "x"}]}, "this model has no layer 'x'"),
-        ("trace", {"text": TEXT, "edits": [{"kind": "set_entry", "key": "output", "index": [0], "value": 1}]}, "index"),
-        ("tensor", {"trace": "x", "key": "y"}, "the trace 'x' is no longer kept"),
-        ("training", {"text": TEXT, "key": "nowhere"}, "found the key 'nowhere'"),
-        ("model", {"text": TEXT}, 'model: found "text", expected an empty object'),
-        ("sources", [1], "sources: found [1], expected an empty object"),
-    ],
-)  # fmt: skip
+@cases_from_toml
 def test_what_cannot_be_answered_is_refused(session, name, body, said):
     with pytest.raises(RequestError) as caught:
         session.answer(name, body)
     assert said in str(caught.value)
+
+
+def test_texts_that_are_too_long_are_refused(session):
+    with pytest.raises(RequestError, match="the text has 201 tokens, its end included, expected at most 128"):
+        session.answer("translate", {"text": "nine " * 200})
+    with pytest.raises(RequestError, match="the text has 20,000 characters"):
+        session.answer("translate", {"text": "n" * 20_000})
 
 
 @cases_from_toml

@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import pytest
+from toml_cases import cases_from_toml
 
 from minitransformer import tracing
 from minitransformer.apps.explorer import RequestError, save
@@ -82,16 +83,7 @@ def test_a_trace_is_that_of_the_model(text_session, trace):
     assert [step["key"] for step in trace["steps"]] == [step.key for step in whole.steps]
 
 
-@pytest.mark.parametrize(
-    ("body", "said"),
-    [
-        ({"text": ""}, "the text is empty, expected the beginning of a text"),
-        ({"text": "x" * 17}, "the text has 17 tokens, expected at most 16; shorten it"),
-        ({"text": TEXT, "beam": 2}, "beam is 2, expected"),
-        ({"text": TEXT, "edits": [{"kind": "sublayer_off", "place": "encoder.layers.0.feed_forward"}]},
-         "no sub-layer 'encoder.layers.0.feed_forward'; it has decoder.layers.0.self_attention"),
-    ],
-)  # fmt: skip
+@cases_from_toml
 def test_what_cannot_be_answered_is_refused(text_session, body, said):
     with pytest.raises(RequestError, match=re.escape(said)):
         text_session.translate(body)

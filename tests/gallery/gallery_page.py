@@ -22,92 +22,7 @@ from minitransformer import Operation, Tensor
 
 PAGE = Path(__file__).parents[2] / "docs" / "gallery-of-wrong-gradients.md"
 
-EXERCISES = {
-    "softmax-backward": ("softmax: no row sum", "softmax: along the wrong axis", "softmax: passed through"),
-    "a-cotangent-that-shows-it": ("softmax: identically zero",),
-    "queries-and-keys-backward": ("attention: no 1/sqrt(Dk) for q", "attention: no 1/sqrt(Dk) for k"),
-    "attention-backward": ("attention: nothing for queries and keys", "attention: q and k swapped"),
-    "weights-and-values-backward": ("attention: weights not transposed",),
-    "scores-backward": ("attention: backward without the mask",),
-    "mask-before-softmax": ("attention: mask after the softmax",),
-    "a-row-that-sees-nothing": ("attention: a hidden row looks everywhere", "attention: NaN from a hidden row"),
-    "self-attention-backward": ("multi-head: x by its queries only",),
-    "split-heads": ("multi-head: heads split by a reshape",),
-    "layer-norm-backward": (
-        "layer norm: right for a uniform gain only",
-        "layer norm: gain forgotten",
-        "layer norm: no mean term",
-        "layer norm: no x̂ term",
-        "layer norm: standard deviation forgotten",
-    ),
-    "rms-norm-backward": ("rms norm: the mean term of layer norm", "rms norm: no x̂ term"),
-    "swiglu-backward": ("swiglu: the other half is the gate", "swiglu: the gate's sigmoid as a constant"),
-    "rotary-forward": ("rotary: halves for pairs",),
-    "rotary-backward": ("rotary: the gradient rotated forwards",),
-    "grouped-heads-backward": ("grouped-query: one head of each group", "grouped-query: other groups"),
-    "matmul-backward": ("linear: weight not transposed", "matmul: not transposed"),
-    "relu-and-its-corner": ("feed-forward: output >= 0",),
-    "repeated-ids": ("embedding: = for repeated ids", "index: = for repeated indices"),
-    "ignored-targets": ("cross-entropy: divided by all tokens", "cross-entropy: padding has a gradient"),
-    "label-smoothing-backward": ("cross-entropy: smoothing forgotten",),
-    "cross-entropy-backward": ("cross-entropy: sum for mean", "cross-entropy: upstream gradient ignored"),
-    "relative-error-with-a-floor": ("a small function: zero",),
-    "add-up-the-shares": ("core: = for +=", "core: += into a shared array"),
-    "order-of-a-graph": ("core: depth first", "core: by distance"),
-    "walk-back": ("core: once for each path",),
-    "unbroadcast": (
-        "unbroadcast: missing",
-        "unbroadcast: the first copy only",
-        "unbroadcast: mean for sum",
-        "unbroadcast: along the wrong axis",
-    ),
-    "one-weight-for-a-batch": ("matmul: batch not summed",),
-    "tanh-from-its-output": ("tanh: input for output",),
-    "sum-along-an-axis": ("sum: spread along the wrong axis",),
-    "transpose-and-reshape": ("transpose: order not inverted",),
-}
-"""The exercises in which a mistake is made most easily, and the names of its entries."""
-
-INTRODUCTION = """\
-# Gallery of wrong gradients
-
-A wrong gradient rarely announces itself. The program runs, the shapes are right, the loss falls; the model only learns
-less than it could. Here are {n} mistakes, most of them in backward passes, that the tests of this project must catch.
-Where a mistake was found in another project, or a test there could not see it, the card says so.
-
-Each mistake is code, and a test shows that
-
-- the public checker (`mt.testing.prove` for an operation, `mt.testing.gradcheck` for a function) rejects it;
-- the checker accepts the right version on the same inputs;
-- a weak test of the kind that the card describes accepts both the mistake and the right version. Without its weakness
-  it rejects the mistake, if the mistake changes any number.
-
-Four weaknesses explain nearly all of them:
-
-1. **A constant cotangent.** With `y.sum()` as the loss, softmax and a layer norm with gain 1 have gradient zero. Every
-   formula that returns zero passes.
-2. **Inputs that hide the mistake.** Gain 1, equal sizes, a batch of one, no padding, no ties, nothing used twice.
-3. **A tolerance in the wrong place.** An absolute 1e-2 on gradients that are smaller than that.
-4. **A checker that nobody tested.**
-
-Finite differences have a limit of their own: where several entries tie for a maximum, each share from 0 to 1 lies
-between the slopes on the two sides. The ties in this gallery are therefore one number given twice, where the function
-is smooth.
-
-`d_x` is the gradient of the loss with respect to `x`. B, T, D, Dk, Dv, Tq and Tk are sizes: batch, positions, features,
-features of a key and of a value, queries and keys. Under **Effect** the wrong gradient is compared with the right one,
-on the inputs of the test and with a random cotangent: that of the input which differs most. "28° off" is the angle
-between the two.
-
-**In training**: a small model, one layer of the Transformer, learns to repeat the symbol two positions back, in 250
-steps of Adam. It is trained with the mistake and without, in a form that uses the operation: with a recurrence in place
-of attention, for example. {silent} of the {n} mistakes do not show there: the model learns as much as without them, and
-{idle} of these change none of its numbers. Adam hides wrong factors, and the other parameters make up for a wrong
-direction. So a loss that falls proves nothing.
-
-This file is generated from `tests/gallery`: `python tests/gallery/gallery_page.py` writes it, and `--train` repeats the
-trainings.
-"""
+INTRODUCTION = Path(__file__).with_name("introduction.md").read_text(encoding="utf-8")
 
 OWN = {"the walk": "Backward pass over the graph", "unbroadcast": "Broadcasting"}
 """The headings of the core's mistakes that are not in an elementary rule."""
@@ -180,9 +95,8 @@ def links(entry: Entry) -> Iterator[str]:
     if name := derivation(entry):
         yield f"[derivation](derivations/{name}.md)"
     yield f"[`{source(entry).removeprefix('minitransformer/')}`](../{source(entry)})"
-    for name, entries in EXERCISES.items():
-        if entry.name in entries:
-            yield f"exercise [`{name}`](guides/exercises.md)"
+    if entry.card.exercise:
+        yield f"exercise [`{entry.card.exercise}`](guides/exercises.md)"
     yield f"[the mistake as code](../{code(entry)}#{anchor(entry.name)})"
     yield "[its test](../tests/gallery/test_gallery.py#test_the_mistake_is_caught)"
 

@@ -10,12 +10,13 @@ import sys
 import numpy as np
 import pytest
 import wrong_training
-from gallery_page import EXERCISES, PAGE, anchor, page
+from gallery_page import PAGE, anchor, page
 from wrong_core import CORE, chain, core, diamond
 from wrong_entry import CARDS, DIFFERS, Entry, case, check, normal, simple_test
 from wrong_operations import OPERATIONS
 
 from minitransformer import Operation, ops
+from minitransformer.apps.learn import bank
 from minitransformer.testing import gradcheck, prove
 
 pytestmark = pytest.mark.numpy_only("the mistakes are written in NumPy")
@@ -130,7 +131,7 @@ def test_every_mistake_has_a_card_with_short_lines():
 
 def test_the_page_says_what_the_entries_say():
     assert PAGE.read_text(encoding="utf-8") == page(), "run: python tests/gallery/gallery_page.py"
-    assert {name for names in EXERCISES.values() for name in names} <= {entry.name for entry in (*OPERATIONS, *CORE)}
+    assert {card.exercise for card in CARDS.values()} - {""} <= {exercise.name for exercise in bank()}
 
 
 def test_the_gallery_would_notice_a_mistake_that_is_none():

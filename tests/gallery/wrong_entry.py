@@ -31,6 +31,7 @@ class Card:
     missed: str
     caught: str
     met: str = ""
+    exercise: str = ""
     effect: str = ""
 
 

@@ -42,14 +42,7 @@ def test_right_is_right_and_nothing_is_told(judge):
     assert not judge(EXERCISE.text)[0].solved
 
 
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [
-        (IN_BACKWARD + "while True: x", "Line 2, in backward,"),
-        ("import time\ntime.sleep(1000)", "Line 2, in <module>,"),
-        (IN_BACKWARD + "return sum(range(10**12))", "Line 2, in backward,"),  # C code that holds the interpreter
-    ],
-)
+@cases_from_toml
 def test_an_endless_loop_is_stopped_and_its_line_named(judge, text, line):
     verdict, words, told = judge(text + "\n", patience=0.1, seconds=0.4)
     source = text.splitlines()[-1].strip()

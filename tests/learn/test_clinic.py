@@ -201,6 +201,12 @@ def test_a_training_that_is_larger_or_no_training_is_not_healthy(report, change,
     assert said in words
 
 
+def test_a_training_with_more_steps_is_not_healthy(report):
+    right, words = judge(report | {"score": 1.0, "rates": 251 * [0.01]}, "dropout-in-evaluation")
+    assert not right
+    assert "251 steps" in words
+
+
 @cases_from_toml
 def test_what_is_asked_wrongly_is_refused(clinic, words, said):
     status, text = clinic(*words)

@@ -237,6 +237,10 @@ def test_a_line_parses_if_it_can_be_a_line_of_a_program(line, parses):
     assert parsing_lines([f"\n{line}\n"]).count == parses
 
 
+def test_brackets_nested_too_deeply_are_no_line_of_a_program():
+    assert parsing_lines([f"\n{400 * '('}\n"]).count == 0
+
+
 def test_lines_without_code_and_cut_off_lines_do_not_count():
     share = parsing_lines(["cut off\nx = 1\n\n  # note\n  a b\ncut off", "x\ny"])
     assert (share.count, share.total) == (1, 2)
