@@ -86,12 +86,12 @@ test("names of places", () => {
 
 test("rows and columns are named by their tokens", () => {
   const app = { trace: traceOf(), model: MODEL }, own = "decoder.layers.1.self_attention/multi_head_attention";
-  const [source, target] = [["a", "b", "<end>"], ["<start>", "x", "y"]];
+  const [source, target, written] = [["a", "b", "<end>"], ["<start>", "x", "y"], ["x", "y", "z"]];
   const scored = ["<start> → x", "x → y", "y → z"], all = MODEL.target_vocabulary;
   const table = [
-    [`${STEP}:softmax.y`, [1, 2, 3, 3], target, source], [`${own}:softmax.y`, [1, 2, 3, 3], target, target],
+    [`${STEP}:softmax.y`, [1, 2, 3, 3], written, source], [`${own}:softmax.y`, [1, 2, 3, 3], written, target],
     ["encoder.layers.0.self_attention/multi_head_attention:softmax.y", [1, 2, 3, 3], source, source],
-    [`${STEP}:scaled_dot_product_attention.d_scores`, [1, 2, 3, 3], target, source], [`${STEP}:multi_head_attention.k`, [1, 2, 3, 2], source, null],
+    [`${STEP}:scaled_dot_product_attention.d_scores`, [1, 2, 3, 3], written, source], [`${STEP}:multi_head_attention.k`, [1, 2, 3, 2], source, null],
     [`${STEP}:multi_head_attention.d_memory`, [1, 3, 4], source, null], [`d:${STEP}`, [1, 3, 4], target, null],
     ["/linear", [1, 3, 8], scored, all], ["target_embedding.table", [8, 4], all, null], ["source_embedding.table", [3, 4], MODEL.source_vocabulary, null],
     ["output", [8, 4], null, null], ["target_embedding/embedding", [1, 3, 4], target, null], ["source_embedding/embedding", [1, 3, 4], source, null],
@@ -136,9 +136,9 @@ test("keys and indices", async () => {
 test("weights and tokens of an attention", () => {
   const { steps, ...trace } = traceOf();
   same([weightsOf(steps[1], "forward").name, weightsOf(steps[1], "backward").name, weightsOf(steps[0], "forward")], ["weights.1", "d_weights", undefined]);
-  const [source, target] = [["a", "b", "<end>"], ["<start>", "x", "y"]];
+  const [source, target, written] = [["a", "b", "<end>"], ["<start>", "x", "y"], ["x", "y", "z"]];
   same([CROSS, "decoder.layers.1.self_attention", "encoder.layers.0.self_attention"].map((place) => tokensOf(trace, place)),
-    [[target, source], [target, target], [source, source]]);
+    [[written, source], [written, target], [source, source]]);
 });
 
 const base64 = (array) => Buffer.from(array.buffer).toString("base64");
@@ -314,7 +314,7 @@ test("one entry beside its central difference", async () => {
   same(texts(root, ".entry-name"), [`${STEP}[0, 1, 2]`]);
   same(texts(root, ".verdict"), ["They agree: relative error 1e−7."]);
   same(root.querySelectorAll("tr").slice(1).map((row) => texts(row, "td")), [["0.1", "0.3", "0"], ["0.001", "0.3334", "1.3e−4"], ["1e−4", "0.33333334", "1.0e−7"]]);
-  assert.equal(root.querySelector("figcaption").textContent, "Falling with h²: error of the difference. Rising as 1/h: rounding. An error of 0 is drawn at 1e−17.");
+  assert.equal(root.querySelector("figcaption").textContent, "On the left rounding, which falls as 1/h; on the right the truncation of the difference, which rises with h². An error of 0 is drawn at 1e−17.");
   root.querySelectorAll("button").at(-1).listeners.click();
   same([app.changes[0].view, app.changes[0].draft.key, app.changes[0].draft.index], ["edit", STEP, [0, 1, 2]]);
   app.state.entry = { key: `${STEP}:multi_head_attention.d_other`, index: [0] };
@@ -445,16 +445,16 @@ const WEIGHTS = Float32Array.from([0.5, 0.25, 0.25, 0.125, 0.75, 0.125, -0.0625,
 test("the attention of a head", async () => {
   for (const [side, word, name] of [["forward", "weight", "weights.1"], ["backward", "gradient of the weight", "d_weights"]]) {
     const key = `${STEP}:scaled_dot_product_attention.${name}`, asked = [];
-    const app = appOf({ side, entry: { key, index: [0, 1, 2, 0] }, block: "decoder", head: 0 }, { live: true, refusal: "" },
+    const app = appOf({ side, entry: { key, index: [0, 1, 2, 0] }, block: "decoder", head: 0, edits: [], prefix: [] }, { live: true, refusal: "" },
       { tensor: async (...given) => { asked.push(given); return { values: WEIGHTS, least: -2, most: 1 }; } });
     const root = element();
     await attentionView(app, root)(new Set(["trace"]));
-    same(asked, [[key, { at: [0, 1] }]]);
+    same(asked, [0, 1].map((head) => [key, { at: [0, head] }]));
     assert.equal(texts(root, "h3")[0], "Decoder › layer 2 › cross-attention › head 2");
-    assert.match(root.querySelector(".chosen-weight").textContent, new RegExp(`^y \\(2\\) → a \\(0\\): ${word} −0\\.0625`));
+    assert.match(root.querySelector(".chosen-weight").textContent, new RegExp(`^Writes z \\(3\\) → reads a \\(1\\): ${word} −0\\.0625`));
     same(root.querySelector(".attention-lines").querySelectorAll("text").map((one) => one.attributes["aria-label"]), [
-      "Query <start>: a 0.5, b 0.25, <end> 0.25", "Query x: b 0.75, a 0.125, <end> 0.125", "Query y: <end> 1, a −0.0625, b 0",
-      "Key a: <start> 0.5, x 0.125, y −0.0625", "Key b: x 0.75, <start> 0.25, y 0", "Key <end>: y 1, <start> 0.25, x 0.125"]);
+      "Writes x: a 0.5, b 0.25, <end> 0.25", "Writes y: b 0.75, a 0.125, <end> 0.125", "Writes z: <end> 1, a −0.0625, b 0",
+      "Reads a: x 0.5, y 0.125, z −0.0625", "Reads b: y 0.75, x 0.25, z 0", "Reads <end>: z 1, x 0.25, y 0.125"]);
     const lines = root.querySelectorAll(".weight-line");
     same(lines.map((line) => [line.dataset.q, line.dataset.k, line.textContent.split(": ")[1]]).slice(0, 2), [["2", "2", `${word} 1`], ["1", "1", `${word} 0.75`]]);
     assert.equal(lines.length, 8);
@@ -462,10 +462,20 @@ test("the attention of a head", async () => {
     same(texts(root, ".heatmap-legend"), ["−22"]);
     const details = root.querySelector("details");
     Object.assign(details, { open: true }).listeners.toggle();
-    same(details.querySelectorAll("tr").map((row) => row.children.map((cell) => cell.textContent)), [["query \\ key", "a", "b", "<end>"],
-      ["<start>", "0.5", "0.25", "0.25"], ["x", "0.125", "0.75", "0.125"], ["y", "−0.0625", "0", "1"]]);
-    root.querySelectorAll(".head-button")[0].listeners.click();
+    same(details.querySelectorAll("tr").map((row) => row.children.map((cell) => cell.textContent)), [["writes \\ reads", "a", "b", "<end>"],
+      ["x", "0.5", "0.25", "0.25"], ["y", "0.125", "0.75", "0.125"], ["z", "−0.0625", "0", "1"]]);
+    root.querySelectorAll(".link")[0].listeners.click();
     same(app.changes.at(-1), { block: CROSS, value: key, head: 0, entry: { key, index: [0, 0, 2, 0] } });
+    const off = { kind: "head_off", step: STEP, head: 0 };
+    for (const [place, edits] of [[".head-picture", [off]], [".head-button", [off]]]) {
+      root.querySelectorAll(place)[0].listeners.click();
+      same(app.changes.at(-1), { edits });
+    }
+    app.state.edits = [off];
+    root.querySelector(".head-picture").listeners.click();
+    same(app.changes.at(-1), { edits: [] });
+    root.querySelectorAll(".word")[0].listeners.focus();
+    same(root.querySelectorAll(".source").map((one) => [one.style.cssText, one.classList.contains("lit")]), [["--lit: 100%", true], ["--lit: 50%", false], ["--lit: 50%", false]]);
   }
 });
 
@@ -490,8 +500,8 @@ test("a model in training", async () => {
     assert.match(root.querySelectorAll(".chart")[1].attributes["aria-label"], new RegExp(`now Decoder layer 2 ${norms[1][1]}, Output ${norms[2][1]}$`));
   }
   same(root.querySelectorAll(".weights-picture").map((one) => one.attributes["aria-label"]),
-    ["Head 1: <start> to a 0.5, x to b 0.75, y to <end> 1", "Head 2: <start> to b 0.75, x to a 0.88, y to a 1.1"]);
-  same(texts(root.querySelector(".weights-picture"), "title").slice(0, 4), ["<start> → a: 0.5", "<start> → b: 0.25", "<start> → <end>: 0.25", "x → a: 0.125"]);
+    ["Head 1: x to a 0.5, y to b 0.75, z to <end> 1", "Head 2: x to b 0.75, y to a 0.88, z to a 1.1"]);
+  same(texts(root.querySelector(".weights-picture"), "title").slice(0, 4), ["x → a: 0.5", "x → b: 0.25", "x → <end>: 0.25", "y → a: 0.125"]);
   root.querySelectorAll("button")[1].listeners.click();
   same(app.changes, [{ checkpoint: 10 }]);
 });
@@ -502,19 +512,23 @@ test("changes and what follows from them", async () => {
     { kind: "head_off", step: STEP, head: 1 }, { kind: "sublayer_off", place: CROSS }, { kind: "layer_off", place: "decoder.layers.1" },
     { kind: "set_mask", step: STEP, index: [1, 2], visible: false }, { kind: "set_mask", step: own, index: [0, 1], visible: true },
     { kind: "temperature", step: "/linear", value: 2 }, { kind: "temperature", step: STEP, value: 0.1 }];
-  const tokens = (ids) => ({ tokens: ids.map((id) => ({ id, text: MODEL.target_vocabulary[id], alternatives: [] })), text: "" });
-  const app = appOf({ text: "one", beam: 1, alpha: null, edits, prefix: [4, 7], checkpoint: null }, { live: true, translate: async () => tokens([4, 5, 6]) },
+  const tokens = (ids) => ({ tokens: ids.map((id) => ({ id, text: MODEL.target_vocabulary[id], probability: id / 8, alternatives: [] })), text: "" });
+  const app = appOf({ text: "one", beam: 1, alpha: null, edits, prefix: [4, 7], checkpoint: null, block: "" }, { live: true, translate: async () => tokens([4, 5, 6]) },
     { on: () => {}, translation: tokens([4, 6, 7]), trace: traceOf({ prediction: { before: 2, first_order: 2.5, after: 1.75 } }) });
   const root = element(), draw = editView(app, root), cross = "Decoder, layer 2, cross-attention";
   await draw(new Set(["trace", "translation"]));
-  same(root.querySelector(".edits").children.map((one) => one.children[0].textContent), ["scale[] = 0.5", `${cross}, head 2: weight y (3) → a (1) = 0.25`,
-    `${cross}: head 2 is off`, `${cross} is off`, "Decoder, layer 2 is off", `${cross}: x (2) → <end> (3) is masked`,
+  same(root.querySelector(".edits").children.map((one) => one.children[0].textContent), ["scale[] = 0.5", `${cross}, head 2: weight z (3) → a (1) = 0.25`,
+    `${cross}: head 2 is off`, `${cross} is off`, "Decoder, layer 2 is off", `${cross}: y (2) → <end> (3) is masked`,
     "Encoder, layer 1, self-attention: a (1) → b (2) may be seen", "The output: temperature 2", `${cross}: temperature 0.1`, "What is written begins with: x w"]);
   same(texts(root.querySelector(".outcome"), "dd"), ["2", "2.5", "1.75"]);
   same(texts(root.querySelector(".changes"), "li"), ["Predicted by the gradient+0.5", "True change−0.25"]);
   same(root.querySelectorAll(".change-bar").map((bar) => bar.style.cssText), ["inline-size: 50.0%", "inline-size: 25.0%"]);
   same(texts(root.querySelector(".side-by-side"), "mark"), ["y", "w"]);
+  same(texts(root.querySelector(".pairs"), "li"), ["x before 50.0 % now 50.0 %", "y before 62.5 % now 62.5 %", "z before 75.0 % now 75.0 %"]);
+  app.state.block = `${CROSS}.w_out`;
+  await draw(new Set(["block"]));
   const field = Object.fromEntries([...root.querySelectorAll("select"), ...root.querySelectorAll("input")].map((one) => [one.attributes.name, one]));
+  same([field.attention.value, field.sublayer.value, field.layer.value], [STEP, CROSS, "decoder.layers.1"]); // the block that is chosen
   app.tensor = async () => ({ values: [3], part: null });
   const submit = async (values) => {
     for (const [name, value] of Object.entries(values)) field[name].value = value;

@@ -199,7 +199,9 @@ def test_click_a_block_and_see_its_numbers_formula_and_lines(visit, live, scheme
     assert source.locator("li.lit").count() == 1
     attention = tab(page, "Attention")
     see(page, "application", re.compile("^Matrix of weights")).wait_for()
-    assert attention.get_by_role("button", name=re.compile("^Decoder: cross-attention, layer 1, head")).count() == 2
+    switches = attention.get_by_role("switch", name=re.compile("^Decoder: cross-attention, layer 1, head"))
+    switches.first.wait_for()
+    assert switches.count() == 2
     assert attention.locator("svg path.weight-line").count() > 0
 
 
@@ -322,7 +324,9 @@ def test_a_later_model_is_drawn_as_it_is(visit, run, tmp_path):
     shown.locator("math").first.wait_for()
     assert "PE" not in shown.locator("math").first.text_content()  # no positions are added
     attention = tab(page, "Attention")
-    assert attention.get_by_role("button", name=re.compile("^Encoder: self-attention, layer 1, head")).count() == 2
+    heads = attention.get_by_role("button", name=re.compile("^Encoder: self-attention, layer 1, head"))
+    heads.first.wait_for()
+    assert heads.count() == 2
 
 
 def test_a_decoder_alone_is_drawn_without_an_encoder(visit, tmp_path):
@@ -357,7 +361,9 @@ def test_a_decoder_alone_is_drawn_without_an_encoder(visit, tmp_path):
     shown = block(page, re.compile("^Decoder layer 1, Add, 1 by|^Decoder layer 1, Add & norm, 1 by"))
     shown.locator("math").first.wait_for()
     attention = tab(page, "Attention")
-    assert attention.get_by_role("button", name=re.compile(", layer 1, head")).count() == 2
+    heads = attention.get_by_role("button", name=re.compile(", layer 1, head"))
+    heads.first.wait_for()
+    assert heads.count() == 2
     see(page, "button", "Backward").click()
     tab(page, "Walk")
     tab(page, "Training")

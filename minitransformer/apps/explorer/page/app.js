@@ -4,7 +4,7 @@
 // `draw(changed)`. The app calls draw at first, and after each change while the view can be seen; `changed` is a Set of
 // names of the state, and "model", "translation", "trace" or "theme" for what has been loaded or turned.
 
-import { el } from "./dom.js";
+import { el, withCode } from "./dom.js";
 import { Refusal, Stopped, openStore } from "./store.js";
 
 /** What can be chosen, and how it is written into the address. */
@@ -38,6 +38,8 @@ const STATE = {
     },
     write: ({ key, index }) => `${key}@${index.join(",")}`,
   },
+  head: { initial: null, ...numeral() }, // a head of the chosen attention
+  word: { initial: null, ...numeral() }, // the position whose sources are lit in the attention view
   walk: { initial: 0, ...numeral() }, // how far the graph is walked
 };
 
@@ -177,7 +179,7 @@ class App {
   }
 
   async start() {
-    for (const button of document.querySelectorAll("[data-side]")) {
+    for (const button of document.querySelectorAll("button[data-side]")) {
       button.addEventListener("click", () => this.set({ side: button.dataset.side }));
     }
     const tabs = [...document.querySelectorAll("[data-view]")];
@@ -241,7 +243,7 @@ class App {
   #showChoice() {
     const { side, view, edits, prefix, checkpoint } = this.state;
     document.documentElement.dataset.side = side;
-    for (const button of document.querySelectorAll("[data-side]")) {
+    for (const button of document.querySelectorAll("button[data-side]")) {
       button.setAttribute("aria-pressed", String(button.dataset.side === side));
     }
     for (const tab of document.querySelectorAll("[data-view]")) {
@@ -270,7 +272,7 @@ class App {
   #banner(text) {
     const banner = document.getElementById("banner");
     if (!text) this.stopped = false;
-    banner.textContent = text;
+    banner.replaceChildren(...withCode(text));
     banner.hidden = !text;
     banner.classList.toggle("stopped", this.stopped);
   }
@@ -327,7 +329,7 @@ try {
   await app.start();
 } catch (error) {
   const banner = document.getElementById("banner");
-  banner.textContent = error.message;
+  banner.replaceChildren(...withCode(error.message));
   banner.hidden = false;
   throw error;
 }

@@ -1,9 +1,11 @@
 // The attention weights of every head and layer, and their gradients: small pictures, one of them large.
 
-import { el, number, svg } from "./dom.js";
+import { el, number, svg, withCode } from "./dom.js";
 import { diverging, sequential } from "./colours.js";
 import { Heatmap } from "./heatmap.js";
 import { placeName } from "./labels.js";
+import { matrix } from "./matrix.js";
+import { outcomeOf } from "./outcome.js";
 
 const FAINT = 0.03; // lines below this share of the largest are left out
 const MOST_LINES = 600; // the strongest are drawn
@@ -21,24 +23,34 @@ export function weightsOf(step, side) {
   return step[side].findLast((line) => line.name.replace(/\.\d+$/, "") === name && line.shape.length === 4);
 }
 
-/** Return the tokens of a step's queries and keys. */
+/** Return the names of a step's queries and keys: in the decoder, a query is named by the token that is written there. */
 export function tokensOf(trace, place) {
-  const source = trace.source.map(({ text }) => text), target = trace.target_in.map(({ text }) => text);
+  const [source, written, read] = [trace.source, trace.target_out, trace.target_in].map((tokens) => tokens.map(({ text }) => text));
   if (place.startsWith("encoder")) return [source, source];
-  return [target, place.includes("cross") ? source : target];
+  return [written, place.includes("cross") ? source : read];
+}
+
+/** Tell whether an attention is the decoder's: its rows are the tokens that are written. */
+function writes(place) {
+  return !place.startsWith("encoder");
 }
 
 export function view(app, root) {
+  const choice = el("select", { "aria-label": "Which attention", onchange: () => app.set({ block: choice.value, value: null, entry: null, word: null }) });
   const about = el("p", { class: "muted small" });
+  const words = el("div", { class: "attention-words" });
+  const heads = el("div", { class: "heads", role: "group", "aria-label": "Heads" });
+  const outcome = outcomeOf(app);
   const overview = el("div", { class: "attention-overview" });
   const title = el("h3");
   const picture = el("div"), lines = el("div", { class: "scroll" }), below = el("div", { class: "attention-below" });
+  const axes = el("figcaption", { class: "small muted" });
   const large = el("div", { class: "attention-large" }, title, el("div", { class: "attention-pair" },
-    el("figure", {}, picture, el("figcaption", { class: "small muted" }, "Rows: queries. Columns: keys.")),
-    el("figure", {}, lines, el("figcaption", { class: "small muted" }, "From each query (left) to the keys (right)."))), below);
-  root.replaceChildren(el("h2", {}, "Attention"), about, large, overview);
+    el("figure", {}, picture, axes),
+    el("figure", {}, lines, el("figcaption", { class: "small muted" }, "The thicker the line, the larger the weight."))), below);
+  root.replaceChildren(el("div", { class: "block-head" }, el("h2", {}, "Attention"), choice), about, words, heads, outcome.element, large, overview);
   const values = new Map(); // key and head -> promise of the tensor
-  let traced = null, chosen = null, shown = null;
+  let traced = null, chosen = null, shown = null, drawn = null;
   const map = new Heatmap(app, picture, { label: "Attention", onSelect: ([q, k]) => shown.select(q, k) });
 
   const observer = new IntersectionObserver((entries) => {
@@ -60,43 +72,110 @@ export function view(app, root) {
     if (!trace) return;
     if (trace !== traced) values.clear();
     const steps = trace.steps.filter((step) => weightsOf(step, side));
+    for (const part of [choice, words, heads, large, overview]) part.hidden = !steps.length;
     if (!steps.length) {
       about.textContent = "This model has no attention weights to show.";
-      large.hidden = overview.hidden = true;
       return;
     }
-    large.hidden = overview.hidden = false;
-    about.textContent = side === "backward"
-      ? "Gradients of the weights, d_weights: blue below zero, orange above it. Choose a head; point at an entry."
-      : "Weights: each row is a query and sums to 1. Choose a head; point at a weight; a weight can be changed.";
     chosen = steps.find((step) => step.place === block || step.key === block) ?? steps.findLast((step) => step.place.startsWith(`${block}.`)) ??
       steps.find((step) => step.key === chosen?.key) ?? steps.at(-1);
-    const line = weightsOf(chosen, side);
-    const head = Math.min(entry?.key === line.key ? entry.index[1] : app.state.head ?? 0, line.shape[1] - 1);
-    if (trace !== traced || changed.has("side") || changed.has("theme") || changed.has("model") || !overview.firstChild) {
-      traced = trace;
-      overview.replaceChildren(...GROUPS.map(([title, holds]) => groupOf(title, steps.filter((step) => holds(step.place)))).filter(Boolean));
+    const line = weightsOf(chosen, side), [, n] = line.shape;
+    about.textContent = (side === "backward" ? "Gradients of the weights, d_weights: blue below zero, orange above it. "
+      : writes(chosen.place) ? "A row for each token that is written, a column for each token that is read. The weights of a row sum to 1. "
+        : "A row for each token, a column for each token that it reads. The weights of a row sum to 1. ") +
+      (app.store.live ? "Point at a word to light its sources. Click a picture to switch its head off." : "Point at a word to light its sources.");
+    choice.replaceChildren(...steps.map(({ key, place }) => el("option", { value: place, selected: key === chosen.key }, placeName(place).join(", "))));
+    const fresh = trace !== traced || changed.has("side") || changed.has("theme") || changed.has("model") || !overview.firstChild;
+    traced = trace;
+    const all = await Promise.all(Array.from({ length: n }, (_, h) => fetchHead(line.key, h)));
+    if (app.trace !== trace || app.state.side !== side) return;
+    const off = headsOff(app, chosen);
+    const head = Math.min(entry?.key === line.key ? entry.index[1] : app.state.head ?? strongestHead(all, app.state.word, line.shape), n - 1);
+    const now = [trace.id, chosen.key, side, document.documentElement.dataset.theme, off, head].join(" ");
+    if (now !== drawn) {
+      drawn = now;
+      showHeads(chosen, line, all, head, off);
     }
-    for (const button of overview.querySelectorAll("button")) {
-      button.setAttribute("aria-pressed", String(button.dataset.step === chosen.key && Number(button.dataset.head) === head));
+    light(app.state.word);
+    await Promise.all([drawLarge(chosen, line, head, all[head]), outcome.draw()]);
+    if (fresh || changed.has("edits")) {
+      overview.replaceChildren(...GROUPS.map(([name, holds]) => groupOf(name, steps.filter((step) => holds(step.place)))).filter(Boolean));
     }
-    const tensor = await fetchHead(line.key, head);
-    if (app.trace === trace && app.state.side === side) await drawLarge(chosen, line, head, tensor);
+    for (const picture of overview.querySelectorAll(".head-button")) {
+      picture.classList.toggle("chosen", picture.dataset.step === chosen.key && Number(picture.dataset.head) === head);
+    }
   };
+
+  /** Show the words, and the heads side by side, each a switch. */
+  function showHeads(step, line, all, head, off) {
+    const [queries, keys] = tokensOf(app.trace, step.place), signed = app.state.side === "backward";
+    const on = all.filter((_, h) => !off.includes(h));
+    const focused = heads.contains(document.activeElement) && document.activeElement.dataset.head;
+    words.replaceChildren(
+      el("div", { class: "word-row" }, el("span", { class: "muted small" }, writes(step.place) ? "writes" : "token"),
+        queries.map((text, q) => el("button", {
+          type: "button", class: "word", "data-word": q, onmouseenter: () => light(q), onmouseleave: () => light(app.state.word),
+          onfocus: () => light(q), onblur: () => light(app.state.word), onclick: () => app.set({ word: app.state.word === q ? null : q, head: null }),
+          "aria-label": `${writes(step.place) ? "Writes" : "Token"} ${text}: reads ${topOf(meanRow(on.length ? on : all, q, keys.length), keys)}`,
+        }, text))),
+      el("div", { class: "word-row" }, el("span", { class: "muted small" }, "reads"), keys.map((text) => el("span", { class: "word source" }, text))));
+    light.row = (q) => meanRow(on.length ? on : all, q, keys.length);
+    heads.replaceChildren(...all.map((tensor, h) => {
+      const isOff = off.includes(h), extent = Math.max(-tensor.least, tensor.most) || 1;
+      const drawing = matrix(tensor.values, queries, keys, `Head ${h + 1}: `, { most: 16, extent, signed });
+      drawing.addEventListener("pointermove", (event) => light(rowAt(drawing, event)));
+      drawing.addEventListener("pointerleave", () => light(app.state.word));
+      const frame = app.store.live ? el("button", { type: "button", class: "head-picture", role: "switch", "aria-checked": String(!isOff), "data-head": h,
+        "aria-label": `Head ${h + 1}`, title: isOff ? "Switch this head on" : "Switch this head off", onclick: () => toggle(step, h) }, drawing)
+        : el("div", { class: "head-picture" }, drawing);
+      return el("figure", { class: isOff ? "off" : null }, frame, el("figcaption", { class: "small" },
+        el("span", {}, `Head ${h + 1}${isOff ? ", off" : ""}`), " ",
+        el("button", { type: "button", class: "link", "aria-pressed": String(h === head), onclick: () => closer(step, line.key, h) }, "Look closer")));
+    }));
+    if (focused) heads.querySelector(`[data-head="${focused}"]`)?.focus();
+  }
+
+  /** Light the sources of a word: the mean of its weights over all heads that are on. */
+  function light(q) {
+    const row = q === null || q === undefined || !light.row ? null : light.row(q), most = row ? Math.max(...row.map(Math.abs)) || 1 : 1;
+    for (const button of words.querySelectorAll("[data-word]")) button.classList.toggle("lit", Number(button.dataset.word) === q);
+    words.querySelectorAll(".source").forEach((source, k) => {
+      const share = row ? Math.abs(row[k] ?? 0) / most : 0;
+      source.classList.toggle("lit", share > 0.5);
+      source.style.cssText = row ? `--lit: ${(100 * share).toFixed(0)}%` : "";
+    });
+    for (const mark of heads.querySelectorAll(".row-mark")) {
+      mark.classList.toggle("lit", Boolean(row));
+      if (row) mark.setAttribute("y", Number(mark.dataset.top) + q * Number(mark.dataset.cell));
+    }
+  }
+
+  function toggle(step, head) {
+    const same = ({ kind, step: where, head: which }) => kind === "head_off" && where === step.key && which === head;
+    const { edits } = app.state, isOff = edits.some(same);
+    app.say(`Head ${head + 1} is ${isOff ? "on" : "off"}.`);
+    return app.set({ edits: isOff ? edits.filter((edit) => !same(edit)) : [...edits, { kind: "head_off", step: step.key, head }] });
+  }
+
+  function closer(step, key, head) {
+    const { entry } = app.state;
+    const same = entry?.key === key ? { entry: { key, index: [0, head, ...entry.index.slice(2)] } } : {};
+    app.set({ block: step.place, value: key, head, ...same });
+  }
 
   function groupOf(title, steps) {
     if (!steps.length) return null;
     return el("section", { "aria-label": title }, el("h3", {}, title), steps.map((step) => {
-      const { key, shape } = weightsOf(step, app.state.side);
+      const { key, shape } = weightsOf(step, app.state.side), off = headsOff(app, step);
       const layer = placeName(step.place).find((name) => name.startsWith("layer")) ?? "";
       return el("div", { class: "head-row" }, el("span", { class: "muted small" }, layer),
-        Array.from({ length: shape[1] }, (_, h) => thumbnail(step, key, shape, h, `${title}, ${layer}, head ${h + 1}`)));
+        Array.from({ length: shape[1] }, (_, h) => thumbnail(step, key, shape, h, `${title}, ${layer}, head ${h + 1}`, off.includes(h))));
     }));
   }
 
-  function thumbnail(step, key, shape, h, label) {
+  function thumbnail(step, key, shape, h, label, isOff) {
     const canvas = el("canvas", { width: shape[3], height: shape[2] });
-    const side = app.state.side;
+    const side = app.state.side, { live } = app.store;
     canvas.paint = async () => {
       try {
         paint(canvas, await fetchHead(key, h), side);
@@ -105,21 +184,19 @@ export function view(app, root) {
       }
     };
     observer.observe(canvas);
-    return el("button", { type: "button", class: "head-button", "aria-label": label, title: label, "data-step": step.key, "data-head": h,
-      onclick: () => {
-        const { entry } = app.state;
-        const same = entry?.key === key ? { entry: { key, index: [0, h, ...entry.index.slice(2)] } } : {};
-        app.set({ block: step.place, value: key, head: h, ...same });
-      } }, canvas, el("span", { class: "small" }, h + 1));
+    return el("button", { type: "button", class: `head-button${isOff ? " off" : ""}`, "aria-label": label, title: live ? `${label}: switch it ${isOff ? "on" : "off"}` : label,
+      "data-step": step.key, "data-head": h, ...(live ? { role: "switch", "aria-checked": String(!isOff) } : {}),
+      onclick: () => (live ? toggle(step, h) : closer(step, key, h)) }, canvas, el("span", { class: "small" }, h + 1));
   }
 
   async function drawLarge(step, line, head, tensor) {
     const { side, entry } = app.state;
-    const [queries, keys] = tokensOf(app.trace, step.place);
+    const [queries, keys] = tokensOf(app.trace, step.place), written = writes(step.place);
     const at = entry?.key === line.key && entry.index[1] === head ? entry.index.slice(2) : null;
     const fresh = shown?.tensor !== tensor;
-    shown = { tensor, queries, keys, side, at, select: (q, k) => app.set({ entry: { key: line.key, index: [0, head, q, k] } }) };
+    shown = { tensor, queries, keys, side, at, written, select: (q, k) => app.set({ entry: { key: line.key, index: [0, head, q, k] } }) };
     title.textContent = `${placeName(step.place).join(" › ")} › head ${head + 1}`;
+    axes.textContent = written ? "Rows: the token that is written. Columns: the token that is read." : "Rows: queries. Columns: keys.";
     if (fresh) {
       picture.style.inlineSize = `${Math.max(260, labelWidth(queries) + 34 * keys.length)}px`;
       const { least, most } = tensor;
@@ -130,6 +207,35 @@ export function view(app, root) {
     lines.replaceChildren(links(shown));
     below.replaceChildren(chosenWeight(app, step, head, shown), table(shown));
   }
+}
+
+/** Return the heads of an attention that are switched off. */
+export function headsOff(app, step) {
+  return (app.state.edits ?? []).filter((edit) => edit.kind === "head_off" && edit.step === step.key).map(({ head }) => head);
+}
+
+/** Return the head that attends most to a single token, at a word or in the mean over all. */
+function strongestHead(all, word, shape) {
+  const n = shape[3];
+  const rows = word === null || word === undefined || word >= shape[2] ? Array.from({ length: shape[2] }, (_, q) => q) : [word];
+  const sums = all.map(({ values }) => rows.reduce((sum, q) => sum + Math.max(...values.subarray(q * n, (q + 1) * n)), 0));
+  return sums.indexOf(Math.max(...sums));
+}
+
+/** Return the mean of a row over heads. */
+function meanRow(heads, q, n) {
+  return Array.from({ length: n }, (_, k) => heads.reduce((sum, { values }) => sum + values[q * n + k] / heads.length, 0));
+}
+
+function topOf(row, names) {
+  return row.map((value, k) => [value, names[k]]).sort((a, b) => Math.abs(b[0]) - Math.abs(a[0])).slice(0, 3).map(([value, name]) => `${name} ${number(value, 2)}`).join(", ");
+}
+
+/** Return the row of a head's picture under the pointer, null beside the cells. */
+function rowAt(drawing, event) {
+  const mark = drawing.querySelector(".row-mark"), box = drawing.getBoundingClientRect(), scale = box.height / Number(drawing.getAttribute("height"));
+  const row = Math.floor(((event.clientY - box.top) / scale - Number(mark.dataset.top)) / Number(mark.dataset.cell));
+  return row >= 0 ? row : null;
 }
 
 function valueAt({ tensor, keys }, q, k) {
@@ -188,23 +294,24 @@ function strongest(given, name, i) {
   const others = name === "q" ? keys : queries;
   const list = others.map((text, j) => [text, name === "q" ? valueAt(given, i, j) : valueAt(given, j, i)])
     .sort((a, b) => Math.abs(b[1]) - Math.abs(a[1])).slice(0, 3).map(([text, value]) => `${text} ${number(value, 3)}`);
-  return `${name === "q" ? "Query" : "Key"} ${name === "q" ? queries[i] : keys[i]}: ${list.join(", ")}`;
+  const [row, column] = given.written ? ["Writes", "Reads"] : ["Query", "Key"];
+  return `${name === "q" ? row : column} ${name === "q" ? queries[i] : keys[i]}: ${list.join(", ")}`;
 }
 
 function chosenWeight(app, step, head, given) {
   const { at, side } = given;
-  if (!at) return el("p", { class: "muted small" }, "No entry chosen.");
+  if (!at) return el("p", { class: "muted small" }, "Point at a weight; click to hold it and check its gradient.");
   const index = [0, head, ...at];
   const live = app.store.live;
   return el("p", { class: "chosen-weight" }, sentenceOf(given, ...at), " ",
     side === "forward" ? el("button", { type: "button", disabled: !live,
       onclick: () => app.set({ view: "edit", draft: { kind: "set_weight", step: step.key, index, asked: performance.now() } }) }, "Change this weight") : null,
-    side === "forward" && !live ? el("span", { class: "muted small" }, ` ${app.store.refusal}`) : null);
+    side === "forward" && !live ? el("span", { class: "muted small" }, " ", withCode(app.store.refusal)) : null);
 }
 
 function sentenceOf(given, q, k) {
   const name = given.side === "backward" ? "gradient of the weight" : "weight";
-  return `${given.queries[q]} (${q}) → ${given.keys[k]} (${k}): ${name} ${number(valueAt(given, q, k))}`;
+  return `${given.written ? "Writes " : ""}${given.queries[q]} (${q + 1}) → ${given.written ? "reads " : ""}${given.keys[k]} (${k + 1}): ${name} ${number(valueAt(given, q, k))}`;
 }
 
 function table(given) {
@@ -212,7 +319,7 @@ function table(given) {
   const details = el("details", { ontoggle: () => {
     if (!details.open || details.querySelector("table")) return;
     details.append(el("div", { class: "scroll" }, el("table", {},
-      el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "query \\ key"), keys.slice(0, TABLE).map((text) => el("th", { scope: "col" }, text)))),
+      el("thead", {}, el("tr", {}, el("th", { scope: "col" }, given.written ? "writes \\ reads" : "query \\ key"), keys.slice(0, TABLE).map((text) => el("th", { scope: "col" }, text)))),
       el("tbody", {}, queries.slice(0, TABLE).map((text, q) => el("tr", {}, el("th", { scope: "row" }, text),
         keys.slice(0, TABLE).map((_, k) => el("td", { class: "figures" }, number(valueAt(given, q, k), 3)))))))));
     if (Math.max(queries.length, keys.length) > TABLE) details.append(el("p", { class: "muted small" }, `The first ${TABLE} rows and columns.`));

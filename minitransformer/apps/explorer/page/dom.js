@@ -61,3 +61,8 @@ export function percent(p) {
 export function breakable(key) {
   return key.split(/(?<=[/._])/).flatMap((part, i) => (i ? [el("wbr"), part] : [part]));
 }
+
+/** Return a text as elements: what stands between backticks is code. */
+export function withCode(text) {
+  return text.split("`").map((part, i) => (i % 2 ? el("code", {}, part) : part));
+}

@@ -1,10 +1,10 @@
-// Changes of the model while it runs: those in force, an editor, and what follows from them.
+// Changes of the model while it runs: those in force, and an editor.
 
-import { el, number, shapeText } from "./dom.js";
+import { el, number, shapeText, withCode } from "./dom.js";
 import { tokensOf, weightsOf } from "./attention.js";
 import { entryOf, readIndex } from "./keys.js";
-import { isAlone, placeName, tokenChoices } from "./labels.js";
-import { objectiveName } from "./objective.js";
+import { placeName, tokenChoices } from "./labels.js";
+import { outcomeOf, separator } from "./outcome.js";
 
 const KINDS = [
   ["set_entry", "an entry of a parameter or activation"],
@@ -26,10 +26,10 @@ export function view(app, root) {
     if (last) { known = last; app.set(last); }
   } }, "Undo");
   const reset = el("button", { type: "button", onclick: () => app.set({ edits: [], prefix: [] }) }, "Reset");
-  const outcome = el("div", { class: "outcome" });
+  const outcome = outcomeOf(app);
   root.replaceChildren(el("h2", {}, "Change something"),
-    live ? editor.form : el("p", {}, app.store.refusal),
-    ...live ? [el("h3", {}, "In force"), list, el("div", { class: "line-up" }, undo, reset), outcome] : []);
+    live ? editor.form : el("p", {}, withCode(app.store.refusal)),
+    ...live ? [el("h3", {}, "In force"), list, el("div", { class: "line-up" }, undo, reset), outcome.element] : []);
   const past = [];
   let known = { edits: [], prefix: [] }, text = null;
   app.on(() => {
@@ -63,75 +63,9 @@ export function view(app, root) {
           onclick: () => app.set({ edits: edits.filter((_, j) => j !== i) }) }, "Remove"))),
       ...prefix.length ? [el("li", {}, el("span", {}, `What is written begins with: ${prefix.map((id) => tokenText(app, id)).join(separator(app))}`), " ",
         el("button", { type: "button", onclick: () => app.set({ prefix: [] }) }, "Remove"))] : []);
-    if (!edits.length && !prefix.length) {
-      list.append(el("li", { class: "muted" }, "Nothing is changed."));
-      return outcome.replaceChildren();
-    }
-    if (changed.has("translation") || changed.has("trace")) {
-      const before = await old(app);
-      if (before) outcome.replaceChildren(translations(before, app.translation, separator(app)), edits.length ? prediction(app) : "");
-    }
+    if (!edits.length && !prefix.length) list.append(el("li", { class: "muted" }, "Nothing is changed."));
+    await outcome.draw();
   };
-}
-
-/** Return the translation with neither edits nor forced tokens. */
-async function old(app) {
-  const { text, beam, alpha, prefix, checkpoint } = app.state;
-  if (!prefix.length) return app.unchanged;
-  return app.guard(app.store.translate({ text, beam, alpha, prefix: [], edits: [], checkpoint }));
-}
-
-/** Return what stands between two tokens; where characters are tokens, white space is one of them. */
-function separator(app) {
-  return isAlone(app.model) ? "" : " ";
-}
-
-function translations(before, after, between) {
-  const kept = common(before.tokens.map(({ id }) => id), after.tokens.map(({ id }) => id));
-  const words = (answer, side) => el("p", { class: "translation" }, answer.tokens.map(({ text }, i) => [
-    kept[side].has(i) ? el("span", {}, text) : el("mark", {}, text), between]));
-  const same = kept[0].size === before.tokens.length && kept[1].size === after.tokens.length;
-  return el("section", { class: "side-by-side", "aria-label": "What is written, before and now" },
-    el("div", {}, el("h3", {}, "Before"), words(before, 0)),
-    el("div", {}, el("h3", {}, "Now"), words(after, 1), same ? el("p", { class: "muted small" }, "The same tokens.") : null));
-}
-
-/** Return the places of a longest common subsequence in each of two lists. */
-function common(a, b) {
-  const lengths = Array.from({ length: a.length + 1 }, () => new Uint16Array(b.length + 1));
-  for (let i = a.length - 1; i >= 0; i -= 1) {
-    for (let j = b.length - 1; j >= 0; j -= 1) {
-      lengths[i][j] = a[i] === b[j] ? lengths[i + 1][j + 1] + 1 : Math.max(lengths[i + 1][j], lengths[i][j + 1]);
-    }
-  }
-  const found = [new Set(), new Set()];
-  for (let i = 0, j = 0; i < a.length && j < b.length;) {
-    if (a[i] === b[j]) { found[0].add(i); found[1].add(j); i += 1; j += 1; }
-    else if (lengths[i + 1][j] >= lengths[i][j + 1]) i += 1;
-    else j += 1;
-  }
-  return found;
-}
-
-/** Show what the gradient alone predicts for the objective, beside what happens. */
-function prediction(app) {
-  const { trace } = app;
-  if (!trace.prediction) return el("p", { class: "muted" }, "There is no prediction for this change.");
-  const [before, after, predicted] = ["before", "after", "first_order"].map((name) => trace.prediction[name] ?? NaN); // JSON has no NaN
-  const rows = [["Predicted by the gradient", predicted - before], ["True change", after - before]];
-  const extent = Math.max(...rows.map(([, change]) => Math.abs(change) || 0)) || 1;
-  const sign = (x) => (x > 0 ? `+${number(x)}` : number(x));
-  return el("section", { "aria-label": "First-order prediction" }, el("h3", {}, "The objective"),
-    el("p", { class: "muted small" }, `The ${objectiveName(app)}. The target is what was written before the change.`),
-    el("dl", { class: "numbers" }, el("dt", {}, "before"), el("dd", { class: "figures" }, number(before, 6)),
-      el("dt", {}, "predicted (first order)"), el("dd", { class: "figures" }, number(predicted, 6)),
-      el("dt", {}, "now"), el("dd", { class: "figures" }, number(after, 6))),
-    el("ul", { class: "changes" }, rows.map(([name, change]) => el("li", {}, el("span", {}, name),
-      el("span", { class: "change-axis" }, el("span", { class: `change-bar ${change < 0 ? "below" : "above"}`,
-        style: `inline-size: ${(50 * (Math.abs(change) || 0) / extent).toFixed(1)}%` })),
-      el("span", { class: "figures" }, sign(change))))),
-    el("p", { class: "muted small" }, "The prediction is the sum of gradient times change. It is accurate for small changes only: " +
-      "softmax, activations and normalisation are not linear."));
 }
 
 /** Return {form, draw}: the fields of one change. */
@@ -237,10 +171,20 @@ function editorOf(app, apply) {
       await apply(await read());
       app.say("Changed.");
     } catch (error) {
-      refusal.textContent = `Nothing has changed. ${error.message}`;
+      refusal.replaceChildren(...withCode(`Nothing has changed. ${error.message}`));
     } finally {
       submit.disabled = false;
     }
+  }
+
+  /** Begin with the attention, sub-layer and layer that are chosen in the drawing. */
+  function startAt(block) {
+    const place = block.split("/")[0], inside = (one) => place && (`${place}.`.startsWith(`${one}.`) || `${one}.`.startsWith(`${place}.`));
+    for (const select of [field.attention, field.step, field.sublayer, field.layer]) {
+      const option = [...select.options].findLast(({ value }) => inside(value.split("/")[0]));
+      if (option) select.value = option.value;
+    }
+    fit("attention");
   }
 
   function draw(changed) {
@@ -259,6 +203,7 @@ function editorOf(app, apply) {
       choose(field.place, app.translation.tokens.map(({ text }, i) => [i, `${i + 1}: ${text}`]));
       fit("attention");
     }
+    if (changed.has("block") || changed.has("trace")) startAt(app.state.block);
     if (draft && draft !== shown) {
       shown = draft;
       field.kind.value = draft.kind;

@@ -1,7 +1,7 @@
 // One entry of a tensor: its value, its gradient, and the central difference computed now.
 
 import { chart } from "./chart.js";
-import { el, number, shapeText } from "./dom.js";
+import { el, number, shapeText, withCode } from "./dom.js";
 import { draftOf, entryOf, forwardKey, isConstant, readIndex, shapesOf } from "./keys.js";
 
 const LEAST = 1e-17; // a logarithmic axis has no 0
@@ -22,7 +22,7 @@ export function view(app, root) {
       refusal.textContent = "";
       app.set({ entry: { key: key.value, index: readIndex(index.value, shape, key.value) } });
     } catch (error) {
-      refusal.textContent = error.message;
+      refusal.replaceChildren(...withCode(error.message));
     }
   } },
   el("label", {}, "Tensor ", key, keys), el("label", {}, "Index ", index), hint,
@@ -89,8 +89,8 @@ export function view(app, root) {
       if (turn !== asked) return;
       if (app.store.live) {
         answer.replaceChildren();
-        refusal.textContent = error.message;
-      } else answer.replaceChildren(...await lookUp(asks, entry.index), el("p", { class: "muted small" }, error.message));
+        refusal.replaceChildren(...withCode(error.message));
+      } else answer.replaceChildren(...await lookUp(asks, entry.index), el("p", { class: "muted small" }, withCode(error.message)));
     } finally {
       if (turn === asked) answer.removeAttribute("aria-busy");
     }
@@ -110,7 +110,7 @@ function comparison(key, index, difference) {
     el("figure", {}, chart({
       lines: [{ name: "error", points, className: "line-0" }], logX: true, logY: true, dots: true, xName: "step size h", yName: "error (relative)",
       label: `Error over the step size: ${points.map(([h, e]) => `h ${number(h, 2)}, error ${number(e, 2)}`).join("; ")}`,
-    }), el("figcaption", { class: "muted small" }, "Falling with h²: error of the difference. Rising as 1/h: rounding." +
+    }), el("figcaption", { class: "muted small" }, "On the left rounding, which falls as 1/h; on the right the truncation of the difference, which rises with h²." +
       (curve.some(([, , e]) => Math.abs(e) < LEAST) ? ` An error of 0 is drawn at ${number(LEAST, 2)}.` : ""))),
     el("details", {}, el("summary", {}, "The curve as a table"), el("div", { class: "scroll" }, el("table", {},
       el("thead", {}, el("tr", {}, ["h", "Central difference", "Error"].map((name) => el("th", { scope: "col" }, name)))),

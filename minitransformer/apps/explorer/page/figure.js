@@ -30,7 +30,7 @@ export function view(app, element) {
   }
 
   function choose(block) {
-    app.set({ block: block.place, value: null, ...(app.state.view === "walk" ? { view: "block" } : {}) });
+    app.set({ block: block.place, value: null, ...(["walk", "attention"].includes(app.state.view) ? { view: "block" } : {}) });
     const detail = document.querySelector(".detail");
     if (detail.offsetTop > element.offsetTop + element.offsetHeight - 1) detail.scrollIntoView({ block: "start" }); // one column
   }

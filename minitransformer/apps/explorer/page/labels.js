@@ -56,11 +56,12 @@ export function names(app, key, shape) {
   }
   if (!plain.includes("/")) return [null, null];
   const encoder = place.startsWith("encoder") || place.startsWith("source");
-  const queries = encoder ? source : target;
   const cross = place.endsWith("cross_attention");
   const keys = encoder || cross ? source : target;
   const square = operation === "softmax" || name === "mask" || (/attention$/.test(operation) && name === "bias")
     || (operation === "scaled_dot_product_attention" && WEIGHTS.test(name));
+  // A row of weights is named by the token that is written there, as in the attention view.
+  const queries = encoder ? source : square ? trace.target_out.map((one) => one.text) : target;
   const ofKeys = cross && /^(d_)?([kv](_turned|_heads)?|memory|keys|values|keys_values)(\.|$)/.test(name);
   // The logits of a position score the token that follows it.
   const scored = trace.target_out.map(({ text }, i) => `${target[i]} → ${text}`);

@@ -1,8 +1,8 @@
 // A slider over the checkpoints of a training run: attention, norms, and the translation at that point.
 
 import { chart, chartKey } from "./chart.js";
-import { el, number, svg } from "./dom.js";
-import { sequential } from "./colours.js";
+import { el, number, withCode } from "./dom.js";
+import { headsOf, matrix } from "./matrix.js";
 import { tokensOf, weightsOf } from "./attention.js";
 import { placeName, placeOf } from "./labels.js";
 
@@ -75,7 +75,7 @@ export function view(app, root) {
     } catch (error) {
       if (asked !== name) return;
       asked = "";
-      refusal.textContent = error.message;
+      refusal.replaceChildren(...withCode(error.message));
     } finally {
       if (asked === name || !asked) waiting.hidden = true;
       root.removeAttribute("aria-busy");
@@ -125,7 +125,7 @@ export function view(app, root) {
   async function showTranslation(at, i) {
     const { text, alpha } = app.state;
     if (answer.translations) return translation.replaceChildren(answer.translations[i]);
-    if (!app.store.live) return translation.replaceChildren(app.store.refusal);
+    if (!app.store.live) return translation.replaceChildren(...withCode(app.store.refusal));
     if (!texts.has(at)) texts.set(at, app.store.translate({ text, beam: 1, alpha, prefix: [], edits: [], checkpoint: at }).then((found) => found.text));
     try {
       const found = await texts.get(at);
@@ -141,7 +141,7 @@ export function view(app, root) {
     const one = maps.get(place)?.find(({ checkpoint }) => checkpoint === at);
     if (!one) return heads.replaceChildren(el("p", { class: "muted small" }, "There are no maps of this attention here."));
     const tokens = answer.tokensOf(place).map((texts, axis) => (texts.length === one.shape.at(axis - 2)
-      ? texts : Array.from({ length: one.shape.at(axis - 2) }, (_, i) => String(i))));
+      ? texts : Array.from({ length: one.shape.at(axis - 2) }, (_, i) => String(i + 1))));
     return heads.replaceChildren(...headsOf(one).map((weights, h) => el("figure", {},
       el("div", { class: "scroll" }, matrix(weights, ...tokens, `Head ${h + 1}: `)), el("figcaption", { class: "small muted" }, `head ${h + 1}`))));
   }
@@ -158,44 +158,6 @@ export function view(app, root) {
     load();
     if (answer?.steps.length && (changed.has("theme") || changed.has("checkpoint"))) show();
   };
-}
-
-/** Return the weights of each head of an attention, (1, H, Tq, Tk), each row by row. */
-function headsOf({ shape, values }) {
-  const floats = typeof values === "string"
-    ? new Float32Array(Uint8Array.from(atob(values), (character) => character.charCodeAt(0)).buffer) : Float32Array.from(values.flat(Infinity));
-  const size = shape.at(-2) * shape.at(-1);
-  return Array.from({ length: floats.length / size }, (_, h) => floats.subarray(h * size, (h + 1) * size));
-}
-
-/** Return the weights of a head as a picture with the tokens beside it. */
-function matrix(weights, queries, keys, label) {
-  const cell = Math.max(8, Math.min(20, Math.floor(280 / Math.max(queries.length, keys.length))));
-  const left = spaceFor(queries), top = spaceFor(keys), width = left + cell * keys.length, height = top + cell * queries.length;
-  return svg("svg", { class: "weights-picture", width, height, viewBox: `0 0 ${width} ${height}`, role: "img",
-    "aria-label": label + peaks(weights, keys.length, queries, keys) },
-  queries.map((text, q) => svg("text", { x: left - 4, y: top + cell * (q + 0.5) + 4, "text-anchor": "end" }, shorten(text))),
-  keys.map((text, k) => svg("text", { transform: `translate(${left + cell * (k + 0.5) + 4},${top - 4}) rotate(-90)` }, shorten(text))),
-  [...weights].map((value, i) => svg("rect", {
-    x: left + cell * (i % keys.length), y: top + cell * Math.floor(i / keys.length), width: cell, height: cell, fill: `rgb(${sequential(value)})`,
-  }, svg("title", {}, `${queries[Math.floor(i / keys.length)]} → ${keys[i % keys.length]}: ${number(value, 3)}`))));
-}
-
-function spaceFor(tokens) {
-  return 8 + 6.5 * Math.max(2, ...tokens.map((text) => shorten(text).length));
-}
-
-function shorten(text, most = 10) {
-  return text.length > most ? `${text.slice(0, most - 1)}…` : text;
-}
-
-/** Say where each query looks. */
-function peaks(values, columns, queries, keys) {
-  return queries.map((text, q) => {
-    const row = [...values.subarray(q * columns, (q + 1) * columns)];
-    const k = row.indexOf(Math.max(...row));
-    return `${text} to ${keys[k] ?? k} ${number(row[k], 2)}`;
-  }).join(", ");
 }
 
 /** Return a chart of one norm for each layer: the root of the summed squares of its parameters. */

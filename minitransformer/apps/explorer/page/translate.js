@@ -1,7 +1,7 @@
 // A sentence and its translation: token by token, with the best alternatives, and the tree of beam search. Or a text, of
 // a decoder alone, and what follows it.
 
-import { el, percent } from "./dom.js";
+import { el, percent, withCode } from "./dom.js";
 import { isAlone } from "./labels.js";
 import { drawTree } from "./tree.js";
 
@@ -51,7 +51,7 @@ function sentenceForm(app) {
   } },
   el("label", { for: "sentence", class: "visually-hidden" }, "Text"), sentence,
   el("div", { class: "line-up" }, submit, examples, live && width, live && penalty),
-  live ? null : el("p", { class: "muted small" }, app.store.refusal, " ", app.store.leftOut));
+  live ? null : el("p", { class: "muted small" }, withCode(app.store.refusal), " ", app.store.leftOut));
   let filled = false;
 
   function draw() {
@@ -97,7 +97,7 @@ function translation(app, answer, animate) {
   return [
     answer.source.length ? el("p", { class: "source-tokens" }, el("span", { class: "muted" }, "Tokens: "),
       answer.source.map(({ text: word }) => [el("span", { class: "token" }, word), " "])) : null,
-    ...(answer.notes ?? []).map((note) => el("p", { class: "refusal", role: "status" }, note)),
+    ...(answer.notes ?? []).map((note) => el("p", { class: "refusal", role: "status" }, withCode(note))),
     text,
     answer.finished === false ? el("p", { class: "muted small" }, "Stopped at the limit of tokens; the model wrote no <end>.") : null,
     el("div", { class: "line-up" },
