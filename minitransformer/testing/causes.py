@@ -61,7 +61,7 @@ def _patterns(found: Array, expected: Array, sizes: Mapping[str, int], subject: 
     if found.shape == expected.shape and found.ndim and expected.dtype.kind == "f" and found.dtype.kind in "iub":
         cut = f"whole numbers: {found.dtype} cuts off what comes after the point"
         yield f"your numbers are {'True and False' if found.dtype.kind == 'b' else cut}"
-    if found.dtype.kind == "f" and np.isnan(found).any():
+    if found.dtype.kind == "f" and np.isnan(found).any() and np.isfinite(expected).all():
         yield f"{subject} is not finite: there are NaNs, as 0/0, inf - inf or 0 * inf gives"
     if found.dtype.kind == "f" and np.isinf(found).any() and np.isfinite(expected).all():
         yield f"{subject} is not finite: there are infinities, as an overflow or a division by 0 gives"
@@ -73,7 +73,7 @@ def _patterns(found: Array, expected: Array, sizes: Mapping[str, int], subject: 
     if found.shape != expected.shape or expected.dtype.kind != "f" or not np.isfinite(found).all():
         return
     found = found.astype(np.result_type(found, np.float32), copy=False)  # -True is no number, -1 of unsigned ones large
-    if not found.any() and expected.any():
+    if not found.any() and expected.any() and np.isfinite(expected).all():
         yield f"{subject} is zero everywhere: is the input used, and the result returned?"
     if not same and _same(-found, expected, tolerance):
         yield "the sign is wrong"

@@ -4,10 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from toml_cases import cases_from_toml
 
 from minitransformer import ops
 from minitransformer.apps.learn import find
 from minitransformer.apps.learn.referee import judge
+from minitransformer.apps.learn.solutions import solution_of
 from minitransformer.apps.learn.verdict import (
     Unsolved,
     Wrong,
@@ -237,28 +239,29 @@ def test_a_cause_is_printed_only_if_it_explains_every_case():
     assert "cause" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("name", "answer", "false"),
-    [
-        (
-            "rms-norm-forward",
-            lambda x, gain, eps: gain * x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-9),
-            "missing",
-        ),
-        (
-            "rms-norm-forward",
-            lambda x, g, e: g * x / np.sqrt(np.maximum((x * x).mean(-1, keepdims=True), e)),
-            "missing",
-        ),
-        ("along-one-direction", lambda f, x, d_y, d_x, p, h: (f(x).sum() * 0, f(x).sum() * 0), "p is missing"),
-        ("top-p", lambda p, top_p: np.full_like(p, np.nan), "compared with top_p"),
-    ],
-)
+def relative(a, n, floor, finite):
+    return (np.abs(a - n) / np.maximum(np.maximum(np.abs(a), np.abs(n)), floor)).max() if finite else np.inf
+
+
+@cases_from_toml
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_a_cause_that_explains_one_case_alone_is_not_printed(name, answer, false):
-    verdict = judge(find(name), [answer])
+def test_a_false_cause_is_not_printed(name, answer, said, false):
+    names = {"np": np, "softmax": softmax, "relative": relative}
+    exec(answer if "def " in answer else f"answer = {answer}", names)
+    verdict = judge(find(name), [names["answer"]])
+    told = " ".join(verdict.words.split())
     assert not verdict.right
-    assert false not in verdict.words
+    assert said in told
+    assert false not in told
+
+
+@cases_from_toml
+def test_a_checker_by_norms_is_refuted(near):
+    entries = "bool((np.abs(a - n) <= tolerance * scale).all())"
+    for t in (1e-3, 1e-5, 1e-6):
+        norms = f"bool({near.replace(' t ', f' {t} ').replace(' z', ' 1e-9 * np.abs(d_y * y).sum()')})"
+        words = judge(find("write-the-checker"), [solution_of("write-the-checker", (entries, norms))]).words
+        assert "check accepts a wrong gradient: tanh" in words
 
 
 @pytest.mark.parametrize("n", [(0, 1), (2, 0), (4, 4)])

@@ -133,8 +133,13 @@ class Comparison:
         """Return whether a cause in another case, where these mistakes are known, explains this case as well."""
         if cause in self.known:
             return fits(self.found, self.known[cause])
+        if cause in known:
+            return True
+        if not self.wrong.any():  # zeros and a wrong sign are so in every case
+            changed = np.zeros_like(self.expected), -1 * self.expected
+            return all(cause not in likely_causes(one, self.expected) for one in changed)
         here = map(_without_numbers, likely_causes(self.found, self.expected, sizes=self.sizes))
-        return cause in known or not self.wrong.any() or _without_numbers(cause) in here
+        return _without_numbers(cause) in here
 
 
 def _without_numbers(sentence: str) -> str:

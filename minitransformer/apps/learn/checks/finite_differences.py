@@ -92,8 +92,10 @@ def relative_error_with_a_floor(error: Callable[..., Any]) -> None:
         known = mistaken("relative-error-with-a-floor", a, n, floor)
         agree(f"the error for {label}", found, (np.abs(a - n) / top).max(), mistakes=known, tolerance=1e-6)
     for bad in (np.nan, np.inf, -np.inf):
-        agree(f"the error if a has an entry {bad}", error(np.array([1.0, bad]), np.array([1.0, 2.0]), 1e-9), np.inf)
-        agree(f"the error if n has an entry {bad}", error(np.array([1.0, 2.0]), np.array([1.0, bad]), 1e-9), np.inf)
+        good, spoilt = np.array([1.0, 2.0]), np.array([1.0, bad])
+        for side, a, n in (("a", spoilt, good), ("n", good, spoilt)):
+            known = mistaken("relative-error-with-a-floor", a, n, 1e-9)
+            agree(f"the error if {side} has an entry {bad}", error(a, n, 1e-9), np.inf, mistakes=known)
 
 
 def a_cotangent_that_shows_it(cotangent: Callable[..., Any]) -> None:
@@ -246,6 +248,23 @@ def _cases() -> Iterator[_Case]:
     yield _Case("exp(x - 200)", lambda x: np.exp(x - 200), lambda x, d: np.exp(x - 200) * d, x, True, tiny)
     thousand = "exp(x - 200), 1000 times too large"
     yield _Case(thousand, lambda x: np.exp(x - 200), lambda x, d: 1000 * np.exp(x - 200) * d, x, False, tiny)
+    scale = np.array([1.0, 1.0, 1e-7, 1e-7])
+    small = (
+        "Only the small entries are wrong, and beside the large ones of the same array their error is nothing: so it "
+        "is in a norm, too. Compare each entry with its own size."
+    )
+    yield _Case(
+        "tanh times 1 and 1e-7", lambda x: scale * np.tanh(x), lambda x, d: scale * tanh_backward(x, d), x, True, near
+    )
+    twice = scale * np.array([1, 1, 2, 2])
+    yield _Case(
+        "tanh times 1 and 1e-7, the small entries twice too large",
+        lambda x: scale * np.tanh(x),
+        lambda x, d: twice * tanh_backward(x, d),
+        x,
+        False,
+        small,
+    )
     yield _Case(
         "the sum of a softmax", lambda x: _softmax(x).sum(axis=-1), lambda x, d: np.zeros_like(x), x, True, FLAT
     )

@@ -1,8 +1,9 @@
 """Write a gradient checker.
 
 Your checker must accept right gradients and reject wrong ones. Among them are
-tiny gradients and large ones, gradients that are 0, a NaN, a wrong shape, and
-one entry that is off by one per cent.
+tiny gradients and large ones, gradients that are 0, a NaN, a wrong shape, one
+entry that is off by one per cent, and wrong entries that are small beside the
+others.
 
 measured has about seven correct digits. Where the gradient is 0, its rounding
 error is about 1e-16 / h times the sum of all abs(d_y * y). Accept such an
