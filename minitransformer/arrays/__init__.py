@@ -15,6 +15,7 @@ CuPy is chosen.
 ``namespace.py``    the library in use, and the choice of it
 ``transfer.py``     arrays from the host to the device and back
 ``checks.py``       checks of ids, masks, types and indices before any work starts
+``shapes.py``       the check of the shapes of an operation's arrays
 ``watch.py``        whether an array changes in place
 ``random.py``       random numbers
 ``reductions.py``   maxima, sums, and sums of rows by index
@@ -65,6 +66,7 @@ from minitransformer.arrays.reductions import row_dot as row_dot
 from minitransformer.arrays.reductions import scatter_add as scatter_add
 from minitransformer.arrays.reductions import square_sums as square_sums
 from minitransformer.arrays.reductions import sum_along as sum_along
+from minitransformer.arrays.shapes import Shapes as Shapes
 from minitransformer.arrays.transfer import asarray as asarray
 from minitransformer.arrays.transfer import operand as operand
 from minitransformer.arrays.transfer import to_numpy as to_numpy

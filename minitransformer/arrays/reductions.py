@@ -29,15 +29,17 @@ def below_largest(x: Array, axis: int, out: Array | None = None) -> Array:
     A row of only -inf is returned unchanged. A difference that is too large for its type is -inf, without a warning:
     its exponential is 0 in both cases.
     """
-    largest = max_along(x, axis)
+    largest = xp.maximum(max_along(x, axis), np.finfo(x.dtype).min)  # no longer -inf: -inf minus -inf is NaN
     with np.errstate(over="ignore"):
-        return xp.subtract(x, xp.where(largest == -xp.inf, 0, largest), out=out)
+        return xp.subtract(x, largest, out=out)
 
 
 def sum_along(x: Array, axis: int) -> Array:
     """Return the sum along an axis, which stays as an axis of length 1."""
     if xp.ndarray is np.ndarray:  # for many short rows einsum is several times faster than sum
-        return np.einsum("...i->...", x.swapaxes(axis, -1))[..., None].swapaxes(axis, -1)
+        if axis == -1:
+            return np.einsum("...i->...", x)[..., None]
+        return sum_along(x.swapaxes(axis, -1), -1).swapaxes(axis, -1)
     return x.sum(axis=axis, keepdims=True)
 
 

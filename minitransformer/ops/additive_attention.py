@@ -38,35 +38,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from minitransformer.arrays import Array, as_optional_mask, check_floats, matmul, tanh_slope, xp
+from minitransformer.arrays import Array, Shapes, as_optional_mask, matmul, tanh_slope, xp
 from minitransformer.autograd import Operation, Tensor
 from minitransformer.ops.linear import affine, rows
 from minitransformer.ops.softmax import composed as composed_softmax
 from minitransformer.ops.softmax import softmax
 
-
-def check(q: Any, k: Any, v: Any, w_q: Any, w_k: Any, b: Any, w_s: Any) -> None:
-    """Reject arrays whose types or shapes do not match."""
-    check_floats("additive_attention", q=q, k=k, v=v, w_q=w_q, w_k=w_k, b=b, w_s=w_s)
-    if (
-        min(q.ndim, k.ndim, v.ndim) < 2
-        or not q.shape[:-2] == k.shape[:-2] == v.shape[:-2]
-        or k.shape[-2] != v.shape[-2]
-    ):
-        raise ValueError(
-            f"additive_attention: q of shape {q.shape}, k of shape {k.shape} and v of shape {v.shape} do not match: "
-            "expected (..., Tq, Dq), (..., Tk, Dkk) and (..., Tk, Dv) with the same leading axes"
-        )
-    if (
-        w_s.ndim != 1
-        or b.shape != w_s.shape
-        or w_q.shape != q.shape[-1:] + w_s.shape
-        or w_k.shape != k.shape[-1:] + w_s.shape
-    ):
-        raise ValueError(
-            f"additive_attention: w_q of shape {w_q.shape}, w_k of shape {w_k.shape}, b of shape {b.shape} and w_s "
-            f"of shape {w_s.shape} do not match: expected ({q.shape[-1]}, A), ({k.shape[-1]}, A), (A,) and (A,)"
-        )
+check = Shapes(
+    "additive_attention",
+    "q (..., Tq, Dq), k (..., Tk, Dkk), v (..., Tk, Dv), w_q (Dq, A), w_k (Dkk, A), b (A,), w_s (A,)",
+)
 
 
 def forward(

@@ -29,21 +29,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from minitransformer.arrays import Array, check_floats, is_whole, xp
+from minitransformer.arrays import Array, Shapes, is_whole, xp
 from minitransformer.autograd import Operation, Tensor, concatenate
 from minitransformer.ops.linear import rows
+
+shapes = Shapes("convolution", "x (B, T, D_in), weight (k, D_in, D_out), bias (D_out,), k >= 1")
 
 
 def check(x: Any, weight: Any, bias: Any, causal: bool, dilation: Any) -> None:
     """Reject arrays whose types or shapes do not match, a kernel without a middle, and a wrong dilation."""
-    check_floats("convolution", x=x, weight=weight, bias=bias)
-    if x.ndim != 3 or weight.ndim != 3 or x.shape[-1] != weight.shape[1] or weight.shape[0] == 0:
-        raise ValueError(
-            f"convolution: x of shape {x.shape} and weight of shape {weight.shape} do not match: "
-            "expected (B, T, D_in) and (k, D_in, D_out) with k at least 1"
-        )
-    if bias is not None and bias.shape != weight.shape[2:]:
-        raise ValueError(f"convolution: expected a bias of shape {weight.shape[2:]}, found {bias.shape}")
+    shapes(x, weight, bias)
     if not causal and weight.shape[0] % 2 == 0:
         raise ValueError(
             f"convolution: a kernel of even size {weight.shape[0]} has no middle: "
@@ -71,7 +66,7 @@ def forward(
     ----------
     x : array, shape (B, T, D_in)
         The inputs.
-    weight : array, shape (k, D_in, D_out)
+    weight : array, shape (k, D_in, D_out), k >= 1
         A matrix for each place of the kernel; ``weight[0]`` is for the leftmost input. k must be odd unless causal.
     bias : array, shape (D_out,), optional
         Added to each output.

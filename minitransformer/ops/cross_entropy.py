@@ -123,7 +123,7 @@ def forward(
         expected_logit += label_smoothing * shifted.mean(axis=-1)
     exponentials = xp.exp(shifted, out=shifted)
     total = exponentials.sum(axis=-1, keepdims=True)
-    total += total == 0  # in a row of only -inf, divide by 1
+    total = xp.maximum(total, 1)  # it is at least 1, from the largest logit; in a row of only -inf it is 0
     p = xp.divide(exponentials, total, out=exponentials)  # (1)
     losses = xp.log(total)[:, 0] - expected_logit
     loss = xp.where(counts, losses, 0).sum() / max(n_counted, 1)  # (4)

@@ -22,24 +22,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from minitransformer.arrays import Array, check_floats, relu_in_place, xp
+from minitransformer.arrays import Array, Shapes, relu_in_place, xp
 from minitransformer.autograd import Operation, Tensor
 from minitransformer.ops.linear import affine, rows
 
-
-def check(x: Any, w1: Any, b1: Any, w2: Any, b2: Any) -> None:
-    """Check the types and shapes of the arrays."""
-    check_floats("feed_forward", x=x, w1=w1, b1=b1, w2=w2, b2=b2)
-    if x.ndim == 0 or w1.ndim != 2 or w2.ndim != 2 or x.shape[-1] != w1.shape[0] or w1.shape[1] != w2.shape[0]:
-        raise ValueError(
-            f"feed_forward: x of shape {x.shape}, w1 of shape {w1.shape} and w2 of shape {w2.shape} do not match: "
-            "expected (..., D), (D, F) and (F, D)"
-        )
-    if b1.shape != w1.shape[1:] or b2.shape != w2.shape[1:]:
-        raise ValueError(
-            f"feed_forward: b1 of shape {b1.shape} and b2 of shape {b2.shape} do not match w1 of shape {w1.shape} "
-            f"and w2 of shape {w2.shape}: expected {w1.shape[1:]} and {w2.shape[1:]}"
-        )
+check = Shapes("feed_forward", "x (..., D), w1 (D, F), b1 (F,), w2 (F, D_out), b2 (D_out,)")
 
 
 def forward(x: Array, w1: Array, b1: Array, w2: Array, b2: Array) -> tuple[Array, Any]:
@@ -51,12 +38,12 @@ def forward(x: Array, w1: Array, b1: Array, w2: Array, b2: Array) -> tuple[Array
         The inputs.
     w1, b1 : arrays, shapes (D, F) and (F,)
         The first linear layer.
-    w2, b2 : arrays, shapes (F, D) and (D,)
-        The second linear layer; its output size may differ from D.
+    w2, b2 : arrays, shapes (F, D_out) and (D_out,)
+        The second linear layer; D_out is D in the Transformer.
 
     Returns
     -------
-    y : array, shape (..., D)
+    y : array, shape (..., D_out)
         The outputs.
     saved : tuple
         What ``backward`` needs.

@@ -37,18 +37,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from minitransformer.arrays import Array, check_floats, row_dot, sum_along, xp
+from minitransformer.arrays import Array, Shapes, row_dot, sum_along, xp
 from minitransformer.autograd import Operation, Tensor
 
-
-def check(x: Any, gain: Any, bias: Any) -> None:
-    """Check the types and shapes of the arrays."""
-    check_floats("layer_norm", x=x, gain=gain, bias=bias)
-    if x.ndim == 0 or x.shape[-1] == 0 or gain.shape != x.shape[-1:] or bias.shape != x.shape[-1:]:
-        raise ValueError(
-            f"layer_norm: x of shape {x.shape}, gain of shape {gain.shape} and bias of shape {bias.shape} "
-            "do not match: expected (..., D), (D,) and (D,) with D at least 1"
-        )
+check = Shapes("layer_norm", "x (..., D), gain (D,), bias (D,), D >= 1")
 
 
 def forward(x: Array, gain: Array, bias: Array, eps: float = 1e-5) -> tuple[Array, Any]:
@@ -56,7 +48,7 @@ def forward(x: Array, gain: Array, bias: Array, eps: float = 1e-5) -> tuple[Arra
 
     Parameters
     ----------
-    x : array, shape (..., D)
+    x : array, shape (..., D), D >= 1
         The inputs.
     gain, bias : arrays, shape (D,)
         Scale and shift of each feature.

@@ -19,7 +19,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from minitransformer.arrays import Array, check_floats, xp
+from minitransformer.arrays import Array, Shapes, xp
 from minitransformer.autograd import Operation, Tensor
 
 
@@ -37,19 +37,7 @@ def affine(x: Array, weight: Array, bias: Array | None) -> Array:
     return y.reshape(*x.shape[:-1], weight.shape[1])
 
 
-def check(x: Any, weight: Any, bias: Any) -> None:
-    """Check the types and shapes of the arrays."""
-    check_floats("linear", x=x, weight=weight, bias=bias)
-    if weight.ndim != 2 or x.ndim == 0 or x.shape[-1] != weight.shape[0]:
-        raise ValueError(
-            f"linear: x of shape {x.shape} and weight of shape {weight.shape} do not match: "
-            "the last axis of x must be as long as the first of weight (D_in, D_out)"
-        )
-    if bias is not None and bias.shape != weight.shape[1:]:
-        raise ValueError(
-            f"linear: bias of shape {bias.shape} and weight of shape {weight.shape} do not match: "
-            f"expected a bias of shape {weight.shape[1:]}"
-        )
+check = Shapes("linear", "x (..., D_in), weight (D_in, D_out), bias (D_out,)")
 
 
 def forward(x: Array, weight: Array, bias: Array | None = None) -> tuple[Array, Any]:

@@ -48,20 +48,17 @@ from __future__ import annotations
 from math import sqrt
 from typing import Any
 
-from minitransformer.arrays import Array, as_mask, check_floats, is_whole, matmul, xp
+from minitransformer.arrays import Array, Shapes, as_mask, is_whole, matmul, xp
 from minitransformer.autograd import Operation, Tensor
 from minitransformer.ops.scaled_dot_product_attention import composed as composed_attention
 from minitransformer.ops.softmax import softmax
 
+shapes = Shapes("local_attention", "q (..., T, Dk), k (..., T, Dk), v (..., T, Dv), Dk >= 1")
+
 
 def check(q: Any, k: Any, v: Any, radius: Any) -> None:
     """Reject arrays whose types or shapes do not match, and a wrong radius."""
-    check_floats("local_attention", q=q, k=k, v=v)
-    if min(q.ndim, v.ndim) < 2 or q.shape != k.shape or q.shape[:-1] != v.shape[:-1] or q.shape[-1] == 0:
-        raise ValueError(
-            f"local_attention: q of shape {q.shape}, k of shape {k.shape} and v of shape {v.shape} do not match: "
-            "expected (..., T, Dk), (..., T, Dk) and (..., T, Dv) with the same leading axes and Dk at least 1"
-        )
+    shapes(q, k, v)
     if not is_whole(radius) or radius < 0:
         raise ValueError(f"local_attention: radius must be a whole number of at least 0, found {radius!r}")
 

@@ -66,7 +66,7 @@ def forward(x: Array, axis: int = -1) -> tuple[Array, Any]:
     shifted = below_largest(x, axis)
     total = sum_along(xp.exp(shifted), axis)
     # (5) y_i = u_i - log z
-    y = xp.subtract(shifted, xp.log(total + (total == 0)), out=shifted)
+    y = xp.subtract(shifted, xp.log(xp.maximum(total, 1)), out=shifted)
     return y, (y, axis)
 
 

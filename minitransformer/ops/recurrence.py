@@ -34,24 +34,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from minitransformer.arrays import Array, check_floats, tanh_slope, xp
+from minitransformer.arrays import Array, Shapes, tanh_slope, xp
 from minitransformer.autograd import Operation, Tensor, stack
 from minitransformer.ops.linear import affine, rows
 
-
-def check(x: Any, w: Any, u: Any, b: Any, h0: Any) -> None:
-    """Reject arrays whose types or shapes do not match."""
-    check_floats("recurrence", x=x, w=w, u=u, b=b, h0=h0)
-    if x.ndim != 3 or w.ndim != 2 or x.shape[-1] != w.shape[0] or u.shape != 2 * w.shape[1:] or b.shape != w.shape[1:]:
-        raise ValueError(
-            f"recurrence: x of shape {x.shape}, w of shape {w.shape}, u of shape {u.shape} and b of shape {b.shape} "
-            "do not match: expected (B, T, D), (D, D_h), (D_h, D_h) and (D_h,)"
-        )
-    if h0 is not None and h0.shape != (x.shape[0], w.shape[1]):
-        raise ValueError(
-            f"recurrence: expected h0 of shape {(x.shape[0], w.shape[1])}, a state (D_h,) for each sentence, "
-            f"found {h0.shape}"
-        )
+check = Shapes("recurrence", "x (B, T, D), w (D, D_h), u (D_h, D_h), b (D_h,), h0 (B, D_h)")
 
 
 def forward(x: Array, w: Array, u: Array, b: Array, h0: Array | None = None) -> tuple[Array, Any]:

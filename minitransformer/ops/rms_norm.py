@@ -32,18 +32,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from minitransformer.arrays import Array, check_floats, row_dot, xp
+from minitransformer.arrays import Array, Shapes, row_dot, xp
 from minitransformer.autograd import Operation, Tensor
 
-
-def check(x: Any, gain: Any) -> None:
-    """Check the types and shapes of the arrays."""
-    check_floats("rms_norm", x=x, gain=gain)
-    if x.ndim == 0 or x.shape[-1] == 0 or gain.shape != x.shape[-1:]:
-        raise ValueError(
-            f"rms_norm: x of shape {x.shape} and gain of shape {gain.shape} do not match: "
-            "expected (..., D) and (D,) with D at least 1"
-        )
+check = Shapes("rms_norm", "x (..., D), gain (D,), D >= 1")
 
 
 def forward(x: Array, gain: Array, eps: float = 1e-5) -> tuple[Array, Any]:
@@ -51,7 +43,7 @@ def forward(x: Array, gain: Array, eps: float = 1e-5) -> tuple[Array, Any]:
 
     Parameters
     ----------
-    x : array, shape (..., D)
+    x : array, shape (..., D), D >= 1
         The inputs.
     gain : array, shape (D,)
         The scale of each feature.

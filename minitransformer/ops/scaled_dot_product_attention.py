@@ -39,28 +39,18 @@ from collections.abc import Iterator
 from math import sqrt
 from typing import Any
 
-from minitransformer.arrays import Array, as_bias, as_optional_mask, check_floats, is_whole, matmul, xp
+from minitransformer.arrays import Array, Shapes, as_bias, as_optional_mask, is_whole, matmul, xp
 from minitransformer.autograd import Operation, Tensor
 from minitransformer.ops.masking import causal_mask
 from minitransformer.ops.softmax import composed as composed_softmax
 from minitransformer.ops.softmax import softmax
 
+shapes = Shapes("scaled_dot_product_attention", "q (..., Tq, Dk), k (..., Tk, Dk), v (..., Tk, Dv), Dk >= 1")
+
 
 def check(q: Any, k: Any, v: Any, causal: bool, block_size: Any) -> None:
     """Check the types and shapes of the arrays, and the block size."""
-    check_floats("scaled_dot_product_attention", q=q, k=k, v=v)
-    if (
-        min(q.ndim, k.ndim, v.ndim) < 2
-        or not q.shape[:-2] == k.shape[:-2] == v.shape[:-2]
-        or q.shape[-1] != k.shape[-1]
-        or k.shape[-2] != v.shape[-2]
-        or q.shape[-1] == 0
-    ):
-        raise ValueError(
-            f"scaled_dot_product_attention: q of shape {q.shape}, k of shape {k.shape} and v of shape {v.shape} "
-            "do not match: expected (..., Tq, Dk), (..., Tk, Dk) and (..., Tk, Dv) with the same leading axes "
-            "and Dk at least 1"
-        )
+    shapes(q, k, v)
     if causal and q.shape[-2] != k.shape[-2]:
         raise ValueError(
             f"scaled_dot_product_attention: causal attention needs as many queries as keys, found {q.shape[-2]} "

@@ -115,8 +115,8 @@ def forward(x: Array, axis: int = -1, mask: Array | None = None, out: Array | No
     exponentials = xp.exp(shifted, out=shifted)
     # (3) z = Σ_j e_j
     total = sum_along(exponentials, axis)
-    # (4) y_i = e_i / z; 0 / 1 in a fully masked row
-    y = xp.divide(exponentials, total + (total == 0), out=exponentials)
+    # (4) y_i = e_i / z; the largest e is 1, so z is at least 1 but in a fully masked row, which is 0 / 1
+    y = xp.divide(exponentials, xp.maximum(total, 1), out=exponentials)
     return y, (y, axis)
 
 

@@ -174,7 +174,7 @@ def test_parameters_that_do_not_match_are_refused(place, form):
     for wrong in ((*SHAPES[place][:-1], 9), (*SHAPES[place], 1), (9, *SHAPES[place][1:])):
         shapes = [*SHAPES[:place], wrong, *SHAPES[place + 1 :]]
         with pytest.raises(
-            ValueError, match=r"additive_attention: w_q of shape .* expected \(5, A\), \(6, A\)"
+            ValueError, match=r"additive_attention: .* w_q of shape .* expected .* \(Dq, A\), "
         ) as caught:
             form(*map(np.zeros, shapes))
         assert str(wrong) in str(caught.value)

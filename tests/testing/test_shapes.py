@@ -1,11 +1,15 @@
 """Operations whose docstring states the shapes of their inputs get examples and a strategy without an entry."""
 
+import sys
+from contextlib import suppress
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from toml_cases import cases_from_toml
 
 import minitransformer as mt
+from minitransformer.arrays import Shapes
 from minitransformer.testing import prove, strategies
 from minitransformer.testing.examples import examples, examples_of_signature
 from minitransformer.testing.shapes import inputs_in, inputs_of
@@ -130,3 +134,16 @@ def test_a_signature_has_fixed_examples():
     assert scalar.shape == ()
     assert pair.dtype == np.complex64
     assert pair.imag.all()
+
+
+def test_operations_check_the_shapes_that_their_docstrings_state():
+    stated = {}
+    for operation in mt.ops.registry.values():
+        with suppress(LookupError):
+            stated[operation] = inputs_of(operation)
+    for operation, inputs in stated.items():
+        for check in vars(sys.modules[operation.forward.__module__]).values():
+            if isinstance(check, Shapes):
+                assert {name: tuple(axes) for name, axes in check.axes.items()} == inputs.axes
+                assert check.filled == [axis for axis, least in inputs.least.items() if least]
+    assert {"linear", "layer_norm", "feed_forward", "recurrence"} <= {operation.name for operation in stated}
