@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from minitransformer import ops
 from minitransformer.apps.learn.checks.layer_norm import mean
-from minitransformer.apps.learn.solutions import mistaken, mistaken_parts
-from minitransformer.apps.learn.verdict import agree, check_gradients
+from minitransformer.apps.learn.comparing import check_backward, check_result
+from minitransformer.apps.learn.solutions import mistaken
+from minitransformer.apps.learn.verdict import agree
 from minitransformer.decoding import SamplingOptions
 
 
@@ -19,12 +21,8 @@ def rms_norm_forward(forward: Callable[..., Any]) -> None:
     rng = np.random.default_rng(101)
     for shape, scale, eps in (((3, 5), 0.8, 0.1), ((2, 3, 4), 1e-3, 1e-5)):
         x, gain = scale * (rng.normal(size=shape) + 1.5), rng.normal(size=shape[-1])
-        agree(
-            f"y, for eps = {eps},",
-            forward(x, gain, eps),
-            ops.rms_norm.forward(x, gain, eps=eps)[0],
-            mistakes=mistaken("rms-norm-forward", x, gain, eps),
-        )
+        expected = ops.rms_norm.forward(x, gain, eps=eps)[0]
+        check_result("rms-norm-forward", f"y, for eps = {eps},", forward, (x, gain, eps), expected)
     with np.errstate(all="ignore"):
         found = forward(np.zeros((3, 4)), gain, 1e-5)
     agree("y, for rows of zeros,", found, np.zeros((3, 4)))
@@ -35,35 +33,20 @@ def rms_norm_backward(backward: Callable[..., Any]) -> None:
     rng = np.random.default_rng(102)
     for shape, eps in (((3, 5), 0.1), ((2, 3, 4), 0.2), ((4,), 0.1)):
         x, gain = rng.normal(size=shape) + 1, rng.normal(size=shape[-1])
-        _rms_norm_gradients(backward, x, gain, eps)
+        r, inputs = 1 / np.sqrt(mean(x * x) + eps), {"x": x, "gain": gain}
+        check_backward("rms-norm-backward", backward, partial(_rms_norm, eps=eps), inputs, (r * x, r, gain))
 
 
-def _rms_norm_gradients(backward: Callable[..., Any], x: np.ndarray, gain: np.ndarray, eps: float) -> None:
-    r = 1 / np.sqrt(mean(x * x) + eps)
-    x_hat = r * x
-
-    check_gradients(
-        lambda d_y: backward(x_hat, r, gain, d_y),
-        lambda x, gain: ops.rms_norm.forward(x, gain, eps=eps)[0],
-        {"x": x, "gain": gain},
-        mistakes=lambda d_y: mistaken_parts("rms-norm-backward", ["d_x", "d_gain"], x_hat, r, gain, d_y),
-    )
+def _rms_norm(x: np.ndarray, gain: np.ndarray, eps: float) -> Any:
+    return ops.rms_norm.forward(x, gain, eps=eps)[0]
 
 
 def swiglu_backward(backward: Callable[..., Any]) -> None:
     """Check the gradient of gates and values, for gates of both signs."""
     rng = np.random.default_rng(103)
     for shape in ((3, 6), (2, 3, 8), (2,)):
-        _swiglu_gradient(backward, 1.5 * rng.normal(size=shape))
-
-
-def _swiglu_gradient(backward: Callable[..., Any], x: np.ndarray) -> None:
-    check_gradients(
-        lambda d_y: backward(x, d_y),
-        lambda x: ops.swiglu.forward(x)[0],
-        {"x": x},
-        mistakes=lambda d_y: mistaken_parts("swiglu-backward", ["d_x"], x, d_y),
-    )
+        x = 1.5 * rng.normal(size=shape)
+        check_backward("swiglu-backward", backward, lambda x: ops.swiglu.forward(x)[0], {"x": x})
 
 
 def grouped_heads_backward(backward: Callable[..., Any]) -> None:
@@ -86,16 +69,11 @@ def _grouped_gradients(backward: Callable[..., Any], q: np.ndarray, k: np.ndarra
     def attend(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> Any:
         return attention.forward(q, np.repeat(k, n, axis=1), np.repeat(v, n, axis=1))
 
-    def given(d_o: np.ndarray) -> list[np.ndarray]:
-        return [np.array(d) for d in attention.backward(attend(q, k, v)[1], d_o)[:3]]
+    def given(d_o: np.ndarray) -> list[Any]:
+        return [*(np.array(d) for d in attention.backward(attend(q, k, v)[1], d_o)[:3]), G]
 
-    check_gradients(
-        lambda d_o: backward(*given(d_o), G),
-        lambda q, k, v: attend(q, k, v)[0],
-        {"q": q, "k": k, "v": v},
-        output="o",
-        mistakes=lambda d_o: mistaken_parts("grouped-heads-backward", ["d_q", "d_k", "d_v"], *given(d_o), G),
-    )
+    inputs = {"q": q, "k": k, "v": v}
+    check_backward("grouped-heads-backward", backward, lambda q, k, v: attend(q, k, v)[0], inputs, given, output="o")
 
 
 def top_p(nucleus: Callable[..., Any]) -> None:

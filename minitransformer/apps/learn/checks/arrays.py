@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from minitransformer.apps.learn.comparing import check_backward
 from minitransformer.apps.learn.counterexample import (
     claims_of,
     judge_claims,
@@ -22,18 +23,8 @@ from minitransformer.apps.learn.verdict import check_gradients
 def sum_along_an_axis(backward: Callable[..., Any]) -> None:
     """Check the gradient of a sum along each axis."""
     x = np.random.default_rng(5).normal(size=(2, 3, 4))
-    for axis in (1, 0, 2, -1):
-        _sum(backward, x, axis)
-    _sum(backward, x[0, 0], 0)
-
-
-def _sum(backward: Callable[..., Any], x: np.ndarray, axis: int) -> None:
-    check_gradients(
-        lambda d_y: backward(x, axis, d_y),
-        lambda x: x.sum(axis),
-        {"x": x},
-        mistakes=lambda d_y: mistaken_parts("sum-along-an-axis", ["d_x"], x, axis, d_y),
-    )
+    for summed, axis in ((x, 1), (x, 0), (x, 2), (x, -1), (x[0, 0], 0)):
+        check_backward("sum-along-an-axis", backward, partial(np.sum, axis=axis), {"x": summed}, (summed, axis))
 
 
 def mean_of_what_counts(backward: Callable[..., Any]) -> None:
@@ -44,12 +35,10 @@ def mean_of_what_counts(backward: Callable[..., Any]) -> None:
 
 
 def _mean(backward: Callable[..., Any], x: np.ndarray, keep: np.ndarray) -> None:
-    check_gradients(
-        lambda d_y: backward(x, keep, d_y),
-        lambda x: np.where(keep, x, 0.0).sum(axis=1) / keep.sum(axis=1),
-        {"x": x},
-        mistakes=lambda d_y: mistaken_parts("mean-of-what-counts", ["d_x"], x, keep, d_y),
-    )
+    def mean(x: np.ndarray) -> Any:
+        return np.where(keep, x, 0.0).sum(axis=1) / keep.sum(axis=1)
+
+    check_backward("mean-of-what-counts", backward, mean, {"x": x}, (x, keep))
 
 
 def unbroadcast(unbroadcast: Callable[..., Any]) -> None:
@@ -64,20 +53,14 @@ def unbroadcast(unbroadcast: Callable[..., Any]) -> None:
 
 def _unbroadcast(unbroadcast: Callable[..., Any], a: np.ndarray, other: np.ndarray) -> None:
     copies = np.broadcast_shapes(a.shape, other.shape)
-    label = f"unbroadcast(d_y, {a.shape}), with d_y of shape {copies},"
-    check_gradients(
-        lambda d_y: unbroadcast(d_y, a.shape),
-        lambda a: a + other,
-        {"a": a},
-        names=[label],
-        mistakes=lambda d_y: mistaken_parts("unbroadcast", [label], d_y, a.shape),
-    )
+    names = [f"unbroadcast(d_y, {a.shape}), with d_y of shape {copies},"]
+    check_backward("unbroadcast", unbroadcast, partial(np.add, other), {"a": a}, lambda d: (d, a.shape), names=names)
 
 
 def add_with_broadcasting(backward: Callable[..., Any]) -> None:
     """Check both gradients of a sum: where one is repeated, where both are, and where none is."""
     rng = np.random.default_rng(17)
-    for x_shape, y_shape in (
+    for x, y in (
         ((2, 3, 4), (4,)),
         ((3, 1), (2, 3, 4)),
         ((2, 1, 4), (3, 1)),
@@ -85,18 +68,9 @@ def add_with_broadcasting(backward: Callable[..., Any]) -> None:
         ((1, 3), (2, 3)),
         ((2, 3), (2, 3)),
     ):
-        _added(backward, rng.normal(size=x_shape), rng.normal(size=y_shape))
-
-
-def _added(backward: Callable[..., Any], x: np.ndarray, y: np.ndarray) -> None:
-    names = [f"{name}, where x is {x.shape} and y is {y.shape}," for name in ("d_x", "d_y")]
-    check_gradients(
-        lambda d_z: backward(x, y, d_z),
-        np.add,
-        {"x": x, "y": y},
-        names=names,
-        mistakes=lambda d_z: mistaken_parts("add-with-broadcasting", names, x, y, d_z),
-    )
+        names = [f"{name}, where x is {x} and y is {y}," for name in ("d_x", "d_y")]
+        inputs = {"x": rng.normal(size=x), "y": rng.normal(size=y)}
+        check_backward("add-with-broadcasting", backward, np.add, inputs, names=names)
 
 
 def gain_and_bias(backward: Callable[..., Any]) -> None:
@@ -134,28 +108,19 @@ def transpose_and_reshape(backward: Callable[..., Any]) -> None:
 
 
 def _moved(backward: Callable[..., Any], x: np.ndarray, order: tuple[int, ...], new: tuple[int, ...]) -> None:
-    check_gradients(
-        lambda d_y: backward(x, order, d_y),
-        lambda x: x.transpose(order).reshape(new),
-        {"x": x},
-        mistakes=lambda d_y: mistaken_parts("transpose-and-reshape", ["d_x"], x, order, d_y),
-    )
+    def move(x: np.ndarray) -> np.ndarray:
+        return x.transpose(order).reshape(new)
+
+    check_backward("transpose-and-reshape", backward, move, {"x": x}, (x, order))
 
 
 def repeated_ids(backward: Callable[..., Any]) -> None:
     """Check the gradient of a table: rows that are used often, once and never, ids with one axis and with two."""
     rng = np.random.default_rng(12)
-    for ids, V, D in (([4, 1, 4, 0], 6, 3), ([[2, 2, 0, 6], [2, 4, 0, 4]], 8, 2)):
-        _looked_up(backward, np.array(ids), rng.normal(size=(V, D)))
-
-
-def _looked_up(backward: Callable[..., Any], ids: np.ndarray, table: np.ndarray) -> None:
-    check_gradients(
-        lambda d_y: backward(ids, len(table), d_y),
-        lambda table: table[ids],
-        {"table": table},
-        mistakes=lambda d_y: mistaken_parts("repeated-ids", ["d_table"], ids, len(table), d_y),
-    )
+    for rows, V, D in (([4, 1, 4, 0], 6, 3), ([[2, 2, 0, 6], [2, 4, 0, 4]], 8, 2)):
+        ids, table = np.array(rows), rng.normal(size=(V, D))
+        look_up = partial(np.take, indices=ids, axis=0)
+        check_backward("repeated-ids", backward, look_up, {"table": table}, (ids, V))
 
 
 def find_the_wrong_array(counterexample: Callable[..., Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from math import sqrt
 from typing import Any
 
@@ -10,8 +11,7 @@ import numpy as np
 
 from minitransformer import ops
 from minitransformer.apps.learn.checks.masks import MASK, NOTHING, B, Dk, Dv, H, Tk, Tq, softmax, weigh
-from minitransformer.apps.learn.solutions import mistaken, mistaken_parts
-from minitransformer.apps.learn.verdict import agree, check_gradients
+from minitransformer.apps.learn.comparing import check_backward, check_result
 
 FEW = 1, 2
 """Batch and heads where gradients are measured, entry by entry."""
@@ -35,92 +35,51 @@ def draw(seed: int, leading: tuple[int, int] = (B, H)) -> Iterator[tuple[np.ndar
         yield rng.normal(size=q), rng.normal(size=k), rng.normal(size=v)
 
 
+def score(q: np.ndarray, k: np.ndarray) -> np.ndarray:
+    """Return the scaled scores."""
+    return np.asarray(q @ transpose(k) / sqrt(q.shape[-1]))
+
+
 def scaled_scores(scores: Callable[..., Any]) -> None:
     """Check the scores, without and with leading axes."""
     for q, k, _ in draw(71):
-        expected = q @ transpose(k) / sqrt(q.shape[-1])
-        agree("s", scores(q, k), expected, mistakes=mistaken("scaled-scores", q, k))
+        check_result("scaled-scores", "s", scores, (q, k), score(q, k))
 
 
 def attention_forward(attention: Callable[..., Any]) -> None:
     """Check equation (1), with a mask."""
     for q, k, v in draw(75):
         mask = MASK[: q.shape[-2], : k.shape[-2]]
-        agree(
-            "y",
-            attention(q, k, v, mask),
-            ops.scaled_dot_product_attention.forward(q, k, v, mask=mask)[0],
-            mistakes=mistaken("attention-forward", q, k, v, mask),
-        )
+        expected, _ = ops.scaled_dot_product_attention.forward(q, k, v, mask=mask)
+        check_result("attention-forward", "y", attention, (q, k, v, mask), expected)
 
 
 def weights_and_values_backward(backward: Callable[..., Any]) -> None:
     """Check the gradients of w @ v."""
     for q, k, v in draw(76, FEW):
-        _product_gradients(backward, softmax(q @ transpose(k)), v)
-
-
-def _product_gradients(backward: Callable[..., Any], w: np.ndarray, v: np.ndarray) -> None:
-    check_gradients(
-        lambda d_y: backward(w, v, d_y),
-        np.matmul,
-        {"w": w, "v": v},
-        mistakes=lambda d_y: mistaken_parts("weights-and-values-backward", ["d_w", "d_v"], w, v, d_y),
-    )
+        inputs = {"w": softmax(q @ transpose(k)), "v": v}
+        check_backward("weights-and-values-backward", backward, np.matmul, inputs)
 
 
 def scores_backward(backward: Callable[..., Any]) -> None:
     """Check the gradient of the masked softmax, with a row that sees nothing."""
     scores = np.random.default_rng(77).normal(size=(B, Tq, Tk))
-    for given, mask in ((scores[0, :3, :4], MASK[:3, :4] | True), (scores, NOTHING)):
-        _masked_softmax_gradient(backward, given, mask)
-
-
-def _masked_softmax_gradient(backward: Callable[..., Any], scores: np.ndarray, mask: np.ndarray) -> None:
-    w = weigh(scores, mask)
-    check_gradients(
-        lambda d_w: backward(w, d_w),
-        lambda s: weigh(s, mask),
-        {"s": scores},
-        mistakes=lambda d_w: mistaken_parts("scores-backward", ["d_s"], w, d_w),
-    )
+    for s, mask in ((scores[0, :3, :4], MASK[:3, :4] | True), (scores, NOTHING)):
+        check_backward("scores-backward", backward, partial(weigh, mask=mask), {"s": s}, (weigh(s, mask),))
 
 
 def queries_and_keys_backward(backward: Callable[..., Any]) -> None:
     """Check the gradients of the scaled scores."""
     for q, k, _ in draw(78, FEW):
-        _scores_gradient(backward, q, k)
-
-
-def _scores_gradient(backward: Callable[..., Any], q: np.ndarray, k: np.ndarray) -> None:
-    Dk = q.shape[-1]
-    check_gradients(
-        lambda d_s: backward(q, k, d_s),
-        lambda q, k: q @ transpose(k) / sqrt(Dk),
-        {"q": q, "k": k},
-        sizes={"Dk": Dk},
-        mistakes=lambda d_s: mistaken_parts("queries-and-keys-backward", ["d_q", "d_k"], q, k, d_s),
-    )
+        check_backward("queries-and-keys-backward", backward, score, {"q": q, "k": k}, sizes={"Dk": q.shape[-1]})
 
 
 def attention_backward(backward: Callable[..., Any]) -> None:
     """Check the gradients of attention: one head, then several with a mask and a query that sees nothing."""
-    for (q, k, v), mask in zip(draw(79, FEW), (MASK | True, MASK, NOTHING), strict=True):
-        _attention_gradients(backward, q, k, v, mask[: q.shape[-2], : k.shape[-2]])
-
-
-def _attention_gradients(
-    backward: Callable[..., Any], q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray
-) -> None:
-    Dk = q.shape[-1]
-    w = weigh(q @ transpose(k) / sqrt(Dk), mask)
-    check_gradients(
-        lambda d_y: backward(q, k, v, w, d_y),
-        lambda q, k, v: attention(q, k, v, mask),
-        {"q": q, "k": k, "v": v},
-        sizes={"Dk": Dk},
-        mistakes=lambda d_y: mistaken_parts("attention-backward", ["d_q", "d_k", "d_v"], q, k, v, w, d_y),
-    )
+    for (q, k, v), whole in zip(draw(79, FEW), (MASK | True, MASK, NOTHING), strict=True):
+        mask, inputs = whole[: q.shape[-2], : k.shape[-2]], {"q": q, "k": k, "v": v}
+        given, function = (q, k, v, weigh(score(q, k), mask)), partial(attention, mask=mask)
+        check_backward("attention-backward", backward, function, inputs, given, sizes={"Dk": q.shape[-1]})
 
 
 def self_attention_backward(backward: Callable[..., Any]) -> None:
@@ -131,13 +90,11 @@ def self_attention_backward(backward: Callable[..., Any]) -> None:
 
 
 def _three_gradients(backward: Callable[..., Any], x: np.ndarray, w: list[np.ndarray]) -> None:
-    def parts(d_y: np.ndarray) -> tuple[np.ndarray, ...]:
-        _, saved = ops.scaled_dot_product_attention.forward(*(x @ weight for weight in w))
-        return tuple(ops.scaled_dot_product_attention.backward(saved, d_y))
+    def project(x: np.ndarray) -> list[np.ndarray]:
+        return [x @ weight for weight in w]
 
-    check_gradients(
-        lambda d_y: backward(*w, *parts(d_y)),
-        lambda x: attention(*(x @ weight for weight in w)),
-        {"x": x},
-        mistakes=lambda d_y: mistaken_parts("self-attention-backward", ["d_x"], *w, *parts(d_y)),
-    )
+    def given(d_y: np.ndarray) -> list[np.ndarray]:
+        _, saved = ops.scaled_dot_product_attention.forward(*project(x))
+        return [*w, *ops.scaled_dot_product_attention.backward(saved, d_y)]
+
+    check_backward("self-attention-backward", backward, lambda x: attention(*project(x)), {"x": x}, given)

@@ -11,9 +11,10 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from minitransformer.apps.learn.comparing import check_backward
 from minitransformer.apps.learn.counterexample import Claim, claims_of, judge_claims, read_answer
-from minitransformer.apps.learn.solutions import mistaken, mistaken_parts
-from minitransformer.apps.learn.verdict import Wrong, agree, as_array, check_gradients, refuse_unsolved
+from minitransformer.apps.learn.solutions import mistaken
+from minitransformer.apps.learn.verdict import Wrong, agree, as_array, refuse_unsolved
 from minitransformer.testing import draw_cotangent, fits
 
 Parts = Mapping[str, Sequence[str]]
@@ -103,17 +104,7 @@ def add_up_the_shares(backward: Callable[..., Any]) -> None:
     """Check the gradient of x * x + x, for a number and for an array."""
     rng = np.random.default_rng(2)
     for x in (np.array(1.5), np.array(-0.8), rng.normal(size=3)):
-        _three_shares(backward, x)
-
-
-def _three_shares(backward: Callable[..., Any], x: np.ndarray) -> None:
-    check_gradients(
-        lambda d_L: backward(x, d_L),
-        lambda x: x * x + x,
-        {"x": x},
-        mistakes=lambda d_L: mistaken_parts("add-up-the-shares", ["d_x"], x, d_L),
-        output="L",
-    )
+        check_backward("add-up-the-shares", backward, lambda x: x * x + x, {"x": x}, output="L")
 
 
 # One name is used twice in one step, one leads nowhere.
@@ -189,12 +180,10 @@ def one_input_two_functions(backward: Callable[..., Any]) -> None:
 
 
 def _gate(backward: Callable[..., Any], x: np.ndarray, f: Any, f_back: Any, g: Any, g_back: Any) -> None:
-    check_gradients(
-        lambda d_y: backward(x, d_y, f, f_back, g, g_back),
-        lambda x: f(x) * g(x),
-        {"x": x},
-        mistakes=lambda d_y: mistaken_parts("one-input-two-functions", ["d_x"], x, d_y, f, f_back, g, g_back),
-    )
+    def given(d_y: np.ndarray) -> tuple[Any, ...]:
+        return x, d_y, f, f_back, g, g_back
+
+    check_backward("one-input-two-functions", backward, lambda x: f(x) * g(x), {"x": x}, given)
 
 
 def stop_the_gradient(backward: Callable[..., Any]) -> None:

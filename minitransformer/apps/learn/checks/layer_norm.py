@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from minitransformer import ops
+from minitransformer.apps.learn.comparing import check_backward, check_result
 from minitransformer.apps.learn.counterexample import Claim, claims_of, judge_claims, read_answer, read_arrays
-from minitransformer.apps.learn.solutions import mistaken, mistaken_parts
-from minitransformer.apps.learn.verdict import Wrong, agree, check_gradients
+from minitransformer.apps.learn.verdict import Wrong, agree
 
 B, T, D = 2, 3, 5
 
@@ -26,12 +26,8 @@ def layer_norm_forward(forward: Callable[..., Any]) -> None:
     rows = 0.8 * rng.normal(size=(T, D)) + 2
     for x, eps in ((rows, 0.1), (1e-3 * rng.normal(size=(B, T, 4)), 1e-5)):
         gain, bias = rng.normal(size=(2, x.shape[-1]))
-        agree(
-            f"y, for eps = {eps},",
-            forward(x, gain, bias, eps),
-            ops.layer_norm.forward(x, gain, bias, eps=eps)[0],
-            mistakes=mistaken("layer-norm-forward", x, gain, bias, eps),
-        )
+        expected = ops.layer_norm.forward(x, gain, bias, eps=eps)[0]
+        check_result("layer-norm-forward", f"y, for eps = {eps},", forward, (x, gain, bias, eps), expected)
     with np.errstate(all="ignore"):
         found = forward(np.full((T, 4), 3.0), gain, bias, 1e-5)
     agree("y, for rows of equal features,", found, np.tile(bias, (T, 1)))
@@ -46,25 +42,19 @@ def gain_and_bias_gradients(backward: Callable[..., Any]) -> None:
 
 def _gain_and_bias(backward: Callable[..., Any], x_hat: np.ndarray, gain: np.ndarray, bias: np.ndarray) -> None:
     B, T, _ = x_hat.shape
-    check_gradients(
-        lambda d_y: backward(x_hat, d_y),
-        lambda gain, bias: gain * x_hat + bias,
-        {"gain": gain, "bias": bias},
-        sizes={"B": B, "T": T, "B * T": B * T},
-        mistakes=lambda d_y: mistaken_parts("gain-and-bias-gradients", ["d_gain", "d_bias"], x_hat, d_y),
-    )
+    inputs, sizes = {"gain": gain, "bias": bias}, {"B": B, "T": T, "B * T": B * T}
+
+    def affine(gain: np.ndarray, bias: np.ndarray) -> np.ndarray:
+        return gain * x_hat + bias
+
+    check_backward("gain-and-bias-gradients", backward, affine, inputs, (x_hat,), sizes=sizes)
 
 
 def centring_backward(backward: Callable[..., Any]) -> None:
     """Check the gradient of subtracting the mean of each row."""
     rng = np.random.default_rng(63)
     for shape in ((3, 4), (B, T, D)):
-        check_gradients(
-            backward,
-            lambda x: x - mean(x),
-            {"x": rng.normal(size=shape)},
-            mistakes=lambda d_c: mistaken_parts("centring-backward", ["d_x"], d_c),
-        )
+        check_backward("centring-backward", backward, lambda x: x - mean(x), {"x": rng.normal(size=shape)}, ())
 
 
 def layer_norm_backward(backward: Callable[..., Any]) -> None:
@@ -74,18 +64,14 @@ def layer_norm_backward(backward: Callable[..., Any]) -> None:
         x, gain = rng.normal(size=shape), rng.normal(size=shape[-1])
         c = x - mean(x)
         r = 1 / np.sqrt(mean(c * c) + eps)
-        _layer_norm_gradient(backward, x, r * c, r, gain, eps)
+        _layer_norm_gradient(backward, x, (r * c, r, gain), eps)
 
 
-def _layer_norm_gradient(
-    backward: Callable[..., Any], x: np.ndarray, x_hat: np.ndarray, r: np.ndarray, gain: np.ndarray, eps: float
-) -> None:
-    check_gradients(
-        lambda d_y: backward(x_hat, r, gain, d_y),
-        lambda x: ops.layer_norm.forward(x, gain, np.zeros(gain.size), eps=eps)[0],
-        {"x": x},
-        mistakes=lambda d_y: mistaken_parts("layer-norm-backward", ["d_x"], x_hat, r, gain, d_y),
-    )
+def _layer_norm_gradient(backward: Callable[..., Any], x: np.ndarray, given: tuple[Any, ...], eps: float) -> None:
+    def norm(x: np.ndarray) -> Any:
+        return ops.layer_norm.forward(x, given[-1], np.zeros(x.shape[-1]), eps=eps)[0]
+
+    check_backward("layer-norm-backward", backward, norm, {"x": x}, given)
 
 
 def find_the_wrong_layer_norm(counterexample: Callable[..., Any]) -> str:

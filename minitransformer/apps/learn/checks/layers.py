@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import sqrt
 from typing import Any
 
 import numpy as np
 
-from minitransformer.apps.learn.solutions import mistaken, mistaken_parts
-from minitransformer.apps.learn.verdict import Wrong, agree, check_cases, check_gradients, refuse_unsolved
+from minitransformer.apps.learn.comparing import check_backward, check_result
+from minitransformer.apps.learn.solutions import mistaken
+from minitransformer.apps.learn.verdict import Wrong, agree, check_cases, refuse_unsolved
 from minitransformer.nn import xavier as package_xavier
 
 
@@ -18,8 +20,7 @@ def embedding_scale(embedded: Callable[..., Any]) -> None:
     rng = np.random.default_rng(90)
     for B, T, D in ((2, 3, 5), (4, 1, 6)):
         rows, positions = rng.normal(size=(B, T, D)) / sqrt(D), rng.normal(size=(T, D))
-        expected, known = rows * sqrt(D) + positions, mistaken("embedding-scale", rows, positions)
-        agree("x", embedded(rows, positions), expected, mistakes=known)
+        check_result("embedding-scale", "x", embedded, (rows, positions), rows * sqrt(D) + positions)
 
 
 def _draws(seed: int) -> list[tuple[np.ndarray, np.ndarray, float]]:
@@ -36,29 +37,14 @@ def _draws(seed: int) -> list[tuple[np.ndarray, np.ndarray, float]]:
 def dropout_forward(forward: Callable[..., Any]) -> None:
     """Check what is dropped and by how much the rest grows, for three probabilities, one of them 0."""
     for x, keep, p in _draws(91):
-        agree(
-            f"y, for p = {p},",
-            forward(x, keep, p),
-            np.where(keep, x / (1 - p), 0.0),
-            mistakes=mistaken("dropout-forward", x, keep, p),
-        )
+        check_result("dropout-forward", f"y, for p = {p},", forward, (x, keep, p), np.where(keep, x / (1 - p), 0.0))
 
 
 def dropout_backward(backward: Callable[..., Any]) -> None:
     """Check the gradient for the same draws."""
     for x, keep, p in _draws(92):
-        _dropout_gradient(backward, x, keep, p)
-
-
-def _dropout_gradient(backward: Callable[..., Any], x: np.ndarray, keep: np.ndarray, p: float) -> None:
-    name = f"d_x, for p = {p},"
-    check_gradients(
-        lambda d_y: backward(keep, p, d_y),
-        lambda x: np.where(keep, x / (1 - p), 0.0),
-        {"x": x},
-        names=[name],
-        mistakes=lambda d_y: mistaken_parts("dropout-backward", [name], keep, p, d_y),
-    )
+        kept, names = keep / (1 - p), [f"d_x, for p = {p},"]
+        check_backward("dropout-backward", backward, partial(np.multiply, kept), {"x": x}, (keep, p), names=names)
 
 
 def feed_forward_backward(backward: Callable[..., Any]) -> None:
@@ -67,27 +53,16 @@ def feed_forward_backward(backward: Callable[..., Any]) -> None:
 
     def check(B: int, T: int, D: int, F: int) -> None:
         shapes = {"x": (B, T, D), "w1": (D, F), "b1": (F,), "w2": (F, D), "b2": (D,)}
-        _feed_forward(backward, {name: rng.normal(size=shape) for name, shape in shapes.items()})
+        inputs = {name: rng.normal(size=shape) for name, shape in shapes.items()}
+        x, w1, b1, w2, _ = inputs.values()
+        given, sizes = (x, np.maximum(0, x @ w1 + b1), w1, w2), {"B": B, "T": T, "B T": B * T}
+        check_backward("feed-forward-backward", backward, _network, inputs, given, sizes=sizes)
 
     check_cases(check, ((3, 2, 4, 4), (2, 3, 4, 5), (3, 3, 3, 3), (1, 3, 4, 5), (3, 1, 4, 5)))
 
 
 def _network(x: np.ndarray, w1: np.ndarray, b1: np.ndarray, w2: np.ndarray, b2: np.ndarray) -> np.ndarray:
     return np.asarray(np.maximum(0, x @ w1 + b1) @ w2 + b2)
-
-
-def _feed_forward(backward: Callable[..., Any], inputs: dict[str, np.ndarray]) -> None:
-    x, w1, b1, w2, _ = inputs.values()
-    h = np.maximum(0, x @ w1 + b1)
-    check_gradients(
-        lambda d_y: backward(x, h, w1, w2, d_y),
-        _network,
-        inputs,
-        sizes={"B": x.shape[0], "T": x.shape[1], "B T": x.shape[0] * x.shape[1]},
-        mistakes=lambda d_y: mistaken_parts(
-            "feed-forward-backward", ["d_x", "d_w1", "d_b1", "d_w2", "d_b2"], x, h, w1, w2, d_y
-        ),
-    )
 
 
 def xavier(draw: Callable[..., Any]) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from minitransformer import ops
+from minitransformer.apps.learn.comparing import check_backward, check_result
 from minitransformer.apps.learn.counterexample import Claim, claims_of, judge_claims, read_answer, read_arrays
-from minitransformer.apps.learn.solutions import mistaken, mistaken_parts
-from minitransformer.apps.learn.verdict import Wrong, agree, check_gradients
+from minitransformer.apps.learn.verdict import Wrong
 
 
 def _angles(positions: np.ndarray, d: int) -> np.ndarray:
@@ -22,12 +22,8 @@ def rotary_forward(rotate: Callable[..., Any]) -> None:
     rng = np.random.default_rng(106)
     for shape, first in (((3, 4), 0), ((2, 3, 4, 6), 7), ((1, 8), 100)):
         x, positions = rng.normal(size=shape), np.arange(first, first + shape[-2])
-        agree(
-            f"y, for positions from {first},",
-            rotate(x, positions),
-            ops.rotary.forward(x, first=first)[0],
-            mistakes=mistaken("rotary-forward", x, positions),
-        )
+        name, expected = f"y, for positions from {first},", ops.rotary.forward(x, first=first)[0]
+        check_result("rotary-forward", name, rotate, (x, positions), expected)
 
 
 def rotary_backward(backward: Callable[..., Any]) -> None:
@@ -40,12 +36,7 @@ def rotary_backward(backward: Callable[..., Any]) -> None:
 def _rotary_gradient(backward: Callable[..., Any], x: np.ndarray, first: int) -> None:
     angle = _angles(np.arange(first, first + x.shape[-2]), x.shape[-1])
     cos, sin = np.cos(angle), np.sin(angle)
-    check_gradients(
-        lambda d_y: backward(cos, sin, d_y),
-        lambda x: ops.rotary.forward(x, first=first)[0],
-        {"x": x},
-        mistakes=lambda d_y: mistaken_parts("rotary-backward", ["d_x"], cos, sin, d_y),
-    )
+    check_backward("rotary-backward", backward, lambda x: ops.rotary.forward(x, first=first)[0], {"x": x}, (cos, sin))
 
 
 def find_the_wrong_positions(counterexample: Callable[..., Any]) -> str:

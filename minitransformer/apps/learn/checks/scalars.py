@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from minitransformer.apps.learn.comparing import check_backward
 from minitransformer.apps.learn.counterexample import (
     Claim,
     claims_of,
@@ -15,8 +16,7 @@ from minitransformer.apps.learn.counterexample import (
     read_answer,
     read_arrays,
 )
-from minitransformer.apps.learn.solutions import mistaken_parts
-from minitransformer.apps.learn.verdict import agree, check_gradients
+from minitransformer.apps.learn.verdict import agree
 
 
 def draw(seed: int, *ranges: tuple[float, float]) -> Iterator[list[np.ndarray]]:
@@ -29,68 +29,32 @@ def draw(seed: int, *ranges: tuple[float, float]) -> Iterator[list[np.ndarray]]:
 def product_rule(backward: Callable[..., Any]) -> None:
     """Check the gradients of x * y."""
     for x, y in draw(3, (1.5, 4.0), (0.2, 0.8)):
-        _product(backward, x, y)
-
-
-def _product(backward: Callable[..., Any], x: np.ndarray, y: np.ndarray) -> None:
-    check_gradients(
-        lambda d_z: backward(float(x), float(y), float(d_z)),
-        np.multiply,
-        {"x": x, "y": y},
-        mistakes=lambda d_z: mistaken_parts("product-rule", ["d_x", "d_y"], float(x), float(y), float(d_z)),
-        output="z",
-    )
+        check_backward("product-rule", backward, np.multiply, {"x": x, "y": y}, floats=True, output="z")
 
 
 def chain_rule(backward: Callable[..., Any]) -> None:
     """Check the gradient of sin(x * x)."""
     for (x,) in draw(4, (0.4, 2.0)):
-        _chain(backward, x)
-
-
-def _chain(backward: Callable[..., Any], x: np.ndarray) -> None:
-    check_gradients(
-        lambda d_y: backward(float(x), float(d_y)),
-        lambda x: np.sin(x * x),
-        {"x": x},
-        mistakes=lambda d_y: mistaken_parts("chain-rule", ["d_x"], float(x), float(d_y)),
-    )
+        check_backward("chain-rule", backward, lambda x: np.sin(x * x), {"x": x}, floats=True)
 
 
 def tanh_from_its_output(backward: Callable[..., Any]) -> None:
     """Check the gradient of tanh, from y."""
-    for (x,) in draw(5, (0.2, 1.5)):
-        _tanh(backward, np.arctanh(np.tanh(x).round(3)))
-
-
-def _tanh(backward: Callable[..., Any], x: np.ndarray) -> None:
-    y = np.tanh(x)
-    check_gradients(
-        lambda d_y: backward(float(y), float(d_y)),
-        np.tanh,
-        {"x": x},
-        mistakes=lambda d_y: mistaken_parts("tanh-from-its-output", ["d_x"], float(y), float(d_y)),
-        shown={"y": y},
-    )
+    for (drawn,) in draw(5, (0.2, 1.5)):
+        x = np.arctanh(np.tanh(drawn).round(3))
+        y = np.tanh(x)
+        check_backward("tanh-from-its-output", backward, np.tanh, {"x": x}, (y,), floats=True, shown={"y": y})
 
 
 def relu_and_its_corner(backward: Callable[..., Any]) -> None:
     """Check the gradient of relu, and that it is 0 at 0."""
     rng = np.random.default_rng(1)
     for shape in ((3, 4), (5,)):
-        _relu(backward, rng.normal(size=shape))
+        x = rng.normal(size=shape)
+        check_backward("relu-and-its-corner", backward, lambda x: np.maximum(x, 0.0), {"x": x})
     x, d_y = rng.normal(size=(2, 3)), rng.normal(size=(2, 3))
     x[:, 1] = 0.0
     agree("d_x, where x is exactly 0 in places,", backward(x, d_y), np.where(x > 0, d_y, 0.0))
-
-
-def _relu(backward: Callable[..., Any], x: np.ndarray) -> None:
-    check_gradients(
-        lambda d_y: backward(x, d_y),
-        lambda x: np.maximum(x, 0.0),
-        {"x": x},
-        mistakes=lambda d_y: mistaken_parts("relu-and-its-corner", ["d_x"], x, d_y),
-    )
 
 
 def find_the_wrong_scalar(counterexample: Callable[..., Any]) -> str:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from minitransformer import ops
-from minitransformer.apps.learn.solutions import mistaken, mistaken_parts
-from minitransformer.apps.learn.verdict import agree, check_gradients
+from minitransformer.apps.learn.comparing import check_backward, check_result
+from minitransformer.apps.learn.solutions import mistaken
+from minitransformer.apps.learn.verdict import agree
 
 
 def softmax(x: np.ndarray, axis: int = -1) -> np.ndarray:
@@ -20,6 +22,11 @@ def softmax(x: np.ndarray, axis: int = -1) -> np.ndarray:
 def cross_entropy(logits: np.ndarray, targets: np.ndarray, **options: Any) -> np.ndarray:
     """Return the mean loss."""
     return np.asarray(ops.cross_entropy.forward(logits, targets, **options)[0])
+
+
+def loss_of(logits: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """Return the mean loss for any distribution of the targets."""
+    return np.asarray(-(q * ops.log_softmax.forward(logits)[0]).sum(axis=-1).mean())
 
 
 def one_hot(targets: np.ndarray, V: int) -> np.ndarray:
@@ -39,7 +46,7 @@ def softmax_forward(forward: Callable[..., Any]) -> None:
     rng = np.random.default_rng(51)
     for shape in ((3, 4), (2, 3, 5)):
         x = rng.normal(size=shape)
-        agree("y", forward(x), softmax(x), mistakes=mistaken("softmax-forward", x))
+        check_result("softmax-forward", "y", forward, (x,), softmax(x))
 
 
 def softmax_of_large_scores(forward: Callable[..., Any]) -> None:
@@ -50,7 +57,7 @@ def softmax_of_large_scores(forward: Callable[..., Any]) -> None:
     leading = np.random.default_rng(59).normal(size=(2, 3, 5)) - 1e4
     for name, x in (("small scores", small), ("scores of 10000", large), ("scores of -10000", leading)):
         with np.errstate(all="ignore"):
-            agree(f"y, for {name},", forward(x), softmax(x), mistakes=mistaken("softmax-of-large-scores", x))
+            check_result("softmax-of-large-scores", f"y, for {name},", forward, (x,), softmax(x))
 
 
 def softmax_backward(backward: Callable[..., Any]) -> None:
@@ -58,17 +65,8 @@ def softmax_backward(backward: Callable[..., Any]) -> None:
     rng = np.random.default_rng(53)
     for shape in ((3, 4), (2, 3, 5)):
         x = rng.normal(size=shape)
-        _softmax_gradient(backward, x, softmax(x))
-
-
-def _softmax_gradient(backward: Callable[..., Any], x: np.ndarray, y: np.ndarray) -> None:
-    check_gradients(
-        lambda d_y: backward(y, d_y),
-        softmax,
-        {"x": x},
-        sizes={"number of rows": len(x)},
-        mistakes=lambda d_y: mistaken_parts("softmax-backward", ["d_x"], y, d_y),
-    )
+        sizes = {"number of rows": len(x)}
+        check_backward("softmax-backward", backward, softmax, {"x": x}, (softmax(x),), sizes=sizes)
 
 
 def log_sum_exp(log_sum_exp: Callable[..., Any]) -> None:
@@ -79,41 +77,31 @@ def log_sum_exp(log_sum_exp: Callable[..., Any]) -> None:
         largest = x.max(axis=-1)
         total = np.exp(x - largest[..., None]).sum(axis=-1)
         with np.errstate(all="ignore"):
-            agree(
-                f"s, for scores of {size}," if size else "s",
-                log_sum_exp(x),
-                largest + np.log(total),
-                mistakes=mistaken("log-sum-exp", x),
-            )
+            name = f"s, for scores of {size}," if size else "s"
+            check_result("log-sum-exp", name, log_sum_exp, (x,), largest + np.log(total))
 
 
 def cross_entropy_backward(backward: Callable[..., Any]) -> None:
     """Check the gradient of the logits, from the targets."""
     for logits, targets in draw(55):
-        _cross_entropy_gradient(backward, logits, targets)
+        _loss_gradient("cross-entropy-backward", backward, partial(cross_entropy, targets=targets), logits, targets)
 
 
-def _cross_entropy_gradient(backward: Callable[..., Any], logits: np.ndarray, targets: np.ndarray) -> None:
+def _loss_gradient(
+    exercise: str, backward: Callable[..., Any], loss: Callable[..., Any], logits: np.ndarray, wanted: np.ndarray
+) -> None:
     N, V = logits.shape
-    check_gradients(
-        lambda d_loss: backward(logits, targets, float(d_loss)),
-        lambda logits: cross_entropy(logits, targets),
-        {"logits": logits},
-        sizes={"N": N, "V": V},
-        mistakes=lambda d_loss: mistaken_parts("cross-entropy-backward", ["d_logits"], logits, targets, float(d_loss)),
-    )
+    inputs, given, sizes = {"logits": logits}, (logits, wanted), {"N": N, "V": V}
+    check_backward(exercise, backward, loss, inputs, given, floats=True, sizes=sizes)
 
 
 def smoothed_targets(wanted: Callable[..., Any]) -> None:
     """Check the wanted distribution, with and without smoothing."""
     for (logits, targets), epsilon in zip((*draw(56), *draw(56)), (0.3, 0.1, 0.0, 1.0), strict=True):
         V = logits.shape[1]
-        agree(
-            f"q, for epsilon = {epsilon}, n_tokens = {V},",
-            wanted(targets, V, epsilon),
-            (1 - epsilon) * one_hot(targets, V) + epsilon / V,
-            mistakes=mistaken("smoothed-targets", targets, V, epsilon),
-        )
+        name = f"q, for epsilon = {epsilon}, n_tokens = {V},"
+        expected = (1 - epsilon) * one_hot(targets, V) + epsilon / V
+        check_result("smoothed-targets", name, wanted, (targets, V, epsilon), expected)
 
 
 def cross_entropy_forward(loss: Callable[..., Any]) -> None:
@@ -131,7 +119,7 @@ def cross_entropy_forward(loss: Callable[..., Any]) -> None:
             agree(
                 name,
                 loss(logits, q),
-                -(q * ops.log_softmax.forward(logits)[0]).sum(axis=-1).mean(),
+                loss_of(logits, q),
                 mistakes=mistaken("cross-entropy-forward", logits, q) | _limited(logits, q),
             )
 
@@ -155,23 +143,11 @@ def label_smoothing_backward(backward: Callable[..., Any]) -> None:
     """Check the gradient of the logits, for any distribution."""
     first, second = (logits for logits, _ in draw(57))
     targets, random = np.array([2, 0, 3, 2, 1]), np.random.default_rng(57).uniform(0.1, 1, size=second.shape)
-    _any_distribution(backward, first, 0.7 * one_hot(targets, 4) + 0.3 / 4)
-    _any_distribution(backward, second, random / random.sum(axis=-1, keepdims=True))
-
-
-def _any_distribution(backward: Callable[..., Any], logits: np.ndarray, q: np.ndarray) -> None:
-    N, V = logits.shape
-
-    def loss(logits: np.ndarray) -> np.ndarray:
-        return np.asarray(-(q * ops.log_softmax.forward(logits)[0]).sum(axis=-1).mean())
-
-    check_gradients(
-        lambda d_loss: backward(logits, q, float(d_loss)),
-        loss,
-        {"logits": logits},
-        sizes={"N": N, "V": V},
-        mistakes=lambda d_loss: mistaken_parts("label-smoothing-backward", ["d_logits"], logits, q, float(d_loss)),
-    )
+    for logits, q in (
+        (first, 0.7 * one_hot(targets, 4) + 0.3 / 4),
+        (second, random / random.sum(axis=-1, keepdims=True)),
+    ):
+        _loss_gradient("label-smoothing-backward", backward, partial(loss_of, q=q), logits, q)
 
 
 def ignored_targets(backward: Callable[..., Any]) -> None:
@@ -185,9 +161,5 @@ def ignored_targets(backward: Callable[..., Any]) -> None:
 
 
 def _ignoring_gradient(backward: Callable[..., Any], logits: np.ndarray, targets: np.ndarray) -> None:
-    check_gradients(
-        lambda d_loss: backward(logits, targets, float(d_loss)),
-        lambda logits: cross_entropy(logits, targets, ignore_index=0),
-        {"logits": logits},
-        mistakes=lambda d_loss: mistaken_parts("ignored-targets", ["d_logits"], logits, targets, float(d_loss)),
-    )
+    loss, given = partial(cross_entropy, targets=targets, ignore_index=0), (logits, targets)
+    check_backward("ignored-targets", backward, loss, {"logits": logits}, given, floats=True)

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from minitransformer import ops
+from minitransformer.apps.learn.comparing import check_backward, check_result
 from minitransformer.apps.learn.solutions import mistaken, mistaken_parts
-from minitransformer.apps.learn.verdict import Wrong, agree, as_array, check_gradients, refuse_unsolved, take
+from minitransformer.apps.learn.verdict import Wrong, agree, as_array, refuse_unsolved, take
 from minitransformer.data import END, PAD, START
 from minitransformer.decoding import length_penalty as penalty
 
@@ -17,12 +18,9 @@ from minitransformer.decoding import length_penalty as penalty
 def sinusoidal_positions(positions: Callable[..., Any]) -> None:
     """Check the waves."""
     for length, d_model in ((5, 6), (40, 8)):
-        agree(
-            f"PE, for length = {length} and d_model = {d_model},",
-            positions(length, d_model),
-            ops.sinusoidal_positions(length, d_model),
-            mistakes=mistaken("sinusoidal-positions", length, d_model),
-        )
+        name = f"PE, for length = {length} and d_model = {d_model},"
+        expected = ops.sinusoidal_positions(length, d_model)
+        check_result("sinusoidal-positions", name, positions, (length, d_model), expected)
 
 
 def residual_connection(surrounded: Callable[..., Any]) -> None:
@@ -42,8 +40,7 @@ def _post_norm(surrounded: Callable[..., Any], x: np.ndarray, rng: np.random.Gen
     def sublayer(x: np.ndarray) -> np.ndarray:
         return np.asarray(np.tanh(x @ w))
 
-    known = mistaken("residual-connection", x, sublayer, norm)
-    agree("y", surrounded(x, sublayer, norm), norm(x + sublayer(x)), mistakes=known)
+    check_result("residual-connection", "y", surrounded, (x, sublayer, norm), norm(x + sublayer(x)))
 
 
 def residual_backward(backward: Callable[..., Any]) -> None:
@@ -66,11 +63,12 @@ def _residual_gradient(backward: Callable[..., Any], x: np.ndarray, rng: np.rand
         refuse_unsolved(d)
         return np.asarray((d * (1 - np.tanh(x @ w) ** 2)) @ w.T)
 
-    check_gradients(
-        lambda d_y: backward(d_y, norm_backward, sublayer_backward),
+    check_backward(
+        "residual-backward",
+        backward,
         lambda x: ops.layer_norm.forward(x + np.tanh(x @ w), gain, bias)[0],
         {"x": x},
-        mistakes=lambda d_y: mistaken_parts("residual-backward", ["d_x"], d_y, norm_backward, sublayer_backward),
+        lambda d_y: (d_y, norm_backward, sublayer_backward),
     )
 
 
