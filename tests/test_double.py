@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from double import generate, log
 from double.library import cupy
+from toml_cases import cases_from_toml
 
 import minitransformer as mt
 from minitransformer.apps.cli.processes import start_ranks
@@ -259,19 +260,7 @@ def test_a_table_belongs_to_the_library_for_which_it_was_computed(compute, monke
     np.testing.assert_array_equal(to_numpy(found), to_numpy(host))
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"norm": "pre", "positions": "learned", "attention_bias": True},
-        {"attention_block": 2, "recompute": True},
-        {"activation": "gelu", "output_bias": True, "position_layout": "halves"},
-        {"activation": "silu"},
-        {"norm": "rms", "activation": "swiglu", "positions": "rotary", "n_kv_heads": 1},
-        {"positions": "alibi", "n_kv_heads": 1},
-    ],
-    ids=str,
-)
+@cases_from_toml
 @pytest.mark.usefixtures("on_the_double")
 def test_a_training_step_does_not_wait_for_the_device(options):
     sizes = {"d_model": 12, "n_heads": 3, "n_layers": 2, "d_ff": 20, "dropout": 0.1}

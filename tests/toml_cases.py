@@ -18,18 +18,26 @@ def of_table(value):
     return str(value) if isinstance(value, dict) else None
 
 
+def with_none(value):
+    """Put None where TOML, which has no such value, says "<None>"."""
+    if isinstance(value, dict):
+        return {name: with_none(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [with_none(part) for part in value]
+    return None if value == "<None>" else value
+
+
 def cases_from_toml(test):
     """Run a test once for each row of its table.
 
-    ``columns`` names the test's arguments, ``rows`` has their values: a list, or a table if the rows have names. A row
-    with a ``None`` is a table without that argument. In the column ``error`` are the names of Python's exceptions.
+    ``columns`` names the test's arguments, ``rows`` has their values: a list, or a table if the rows have names. The
+    text ``<None>`` stands for None. In the column ``error`` are the names of Python's exceptions.
     """
     table = tables_of(Path(test.__code__.co_filename).with_suffix(".toml"))[test.__name__]
     columns, rows, ids = table["columns"], table["rows"], of_table
     if isinstance(rows, dict):
         ids, rows = [*rows], [*rows.values()]
-    if isinstance(columns, list):
-        rows = [row if isinstance(row, list) else [row.get(column) for column in columns] for row in rows]
+    rows = with_none(rows)
     if isinstance(columns, list) and "error" in columns:
         at = columns.index("error")
         rows = [[*row[:at], getattr(builtins, row[at]), *row[at + 1 :]] for row in rows]

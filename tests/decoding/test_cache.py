@@ -1,7 +1,7 @@
 """The cache of decoding: hypotheses that overtake each other see their own past, and nothing else."""
 
 import numpy as np
-import pytest
+from toml_cases import cases_from_toml
 
 import minitransformer as mt
 from minitransformer.arrays import to_numpy
@@ -17,18 +17,7 @@ def last_scores(model, source, pasts):
         return model.eval()(sources, [[START, *past] for past in pasts]).numpy()[:, -1]
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"norm": "pre", "attention_bias": True, "d_v": 5},
-        {"positions": "learned"},
-        {"activation": "silu", "output_bias": True, "first_position": 1, "scale_embeddings": False},
-        {"norm": "rms", "activation": "swiglu", "positions": "rotary", "n_kv_heads": 1},
-        {"positions": "alibi", "n_heads": 4, "n_kv_heads": 2, "attention_bias": True},
-    ],
-    ids=str,
-)
+@cases_from_toml
 def test_each_hypothesis_sees_its_own_past(make_model, options):
     model, rng = make_model(**options), np.random.default_rng(0)
     cache = model.new_cache(SOURCE)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from toml_cases import cases_from_toml
 
 import minitransformer as mt
 from minitransformer.apps.exchange import from_pytorch, to_pytorch
@@ -109,15 +110,7 @@ def test_other_sizes_of_heads_are_refused(sizes):
         to_pytorch(state_of(**sizes), 2)
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"norm": "rms"}, r"no bias \(RMSNorm\), expected layer norms.* norm='post' or 'pre'"),
-        ({"activation": "swiglu"}, r"feed_forward.w1 has \d+ columns, expected \d+.* without activation='swiglu'"),
-        ({"n_kv_heads": 1}, r"w_in has shape .* each with keys of its own; make the model without .* n_kv_heads"),
-    ],
-    ids=str,
-)
+@cases_from_toml
 def test_layers_that_pytorch_does_not_have_are_refused(options, words):
     with pytest.raises(ValueError, match=f"to_pytorch: .*{words}"):
         to_pytorch(state_of(**options), 2)

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from toml_cases import cases_from_toml
 
 import minitransformer as mt
 from minitransformer.arrays import asarray, to_numpy
@@ -191,15 +192,7 @@ def test_steps_are_the_one_in_plain_numpy_too(options):
             assert rows.tolist() == [2, 1]
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"positions": "alibi", "n_heads": 4, "d_k": 3, "n_kv_heads": 2},
-        {"positions": "rotary", "d_k": 4, "n_kv_heads": 1, "norm": "rms", "activation": "swiglu"},
-    ],
-    ids=str,
-)
+@cases_from_toml
 def test_hypotheses_see_what_their_parents_saw(options):
     model, rng = model_of(**options), np.random.default_rng(3)
     cache, pasts = model.new_cache(SOURCE), [[[]] for _ in SOURCE]

@@ -5,6 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 from option_ranges import ranges_of
+from toml_cases import cases_from_toml
 
 import minitransformer as mt
 from minitransformer.arrays import asarray, to_numpy
@@ -339,26 +340,7 @@ def test_a_decoder_layer_sees_no_later_position_whatever_the_mask(block_size):
     assert x.grad[:, :2].all()
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"attention_block": 0}, "attention_block must be at least 1, found 0"),
-        ({"attention_block": 2.0}, "attention_block must be a whole number, found 2.0"),
-        ({"attention_block": True}, "attention_block must be a whole number, found True"),
-        ({"d_model": 0}, "d_model must be at least 1, found 0"),
-        ({"d_model": 6.0}, "d_model must be a whole number, found 6.0"),
-        ({"n_heads": -2}, "n_heads must be at least 1, found -2"),
-        ({"n_heads": 4}, "d_model 6 is not divisible by n_heads 4"),
-        ({"d_k": 0}, "d_k must be at least 1, found 0"),
-        ({"d_k": 3, "d_v": 1.5}, "d_v must be a whole number, found 1.5"),
-        ({"d_ff": None}, "d_ff must be a whole number, found None"),
-        ({"norm": "middle"}, "norm must be one of post, pre, rms, found 'middle'"),
-        ({"n_head": 2}, "there is no option 'n_head'; is 'n_heads' meant"),
-        ({"positions": "rotary", "d_k": 3}, "rotary positions turn pairs of features: d_k must be even, found 3"),
-        ({"n_kv_heads": 3}, "n_heads 2 is not divisible by n_kv_heads 3"),
-    ],
-    ids=str,
-)
+@cases_from_toml
 def test_impossible_options_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         SIZES.changed(**options)

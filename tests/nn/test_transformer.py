@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 from small_models import places
+from toml_cases import cases_from_toml
 
 import minitransformer as mt
 from minitransformer.arrays import asarray, backend, to_numpy, xp
@@ -110,28 +111,7 @@ def test_gradients_of_every_variant(norm, positions, share, bias):
 
 
 @pytest.mark.numpy_only("the double moves all parameters at once, in the test above")
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"attention_block": 2},
-        {"attention_block": 3, "recompute": True, "norm": "pre", "n_layers": 2},
-        {"norm": "pre", "positions": "learned", "share_embeddings": "target", "attention_bias": True},
-        {"output_bias": True, "activation": "silu", "share_embeddings": "inputs", "target_vocab": 9},
-        {"activation": "gelu", "final_norm": True, "share_embeddings": "all", "target_vocab": 9},
-        {"activation": "quick_gelu", "scale_embeddings": False, "layer_norm_eps": 0.25, "position_layout": "halves"},
-        {
-            "norm": "rms",
-            "activation": "swiglu",
-            "positions": "rotary",
-            "d_k": 2,
-            "n_kv_heads": 1,
-            "attention_bias": True,
-        },
-        {"positions": "alibi", "n_kv_heads": 1, "attention_block": 2, "recompute": True},
-        {"n_layers": 1, "n_decoder_layers": 2},
-    ],
-    ids=str,
-)
+@cases_from_toml
 def test_gradients_of_every_parameter(options):
     """Each parameter alone: a direction moves all its entries, so one wrong entry is enough to be seen."""
     model = model_of(**options)
@@ -793,28 +773,7 @@ def test_sizes_that_are_none_are_refused(name, size):
         mt.nn.Transformer(**options)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"dropout": 1}, "dropout must be at least 0 and below 1, found 1"),
-        ({"dropout": 1.0}, "dropout must be at least 0 and below 1, found 1.0"),
-        ({"dropout": -0.1}, "dropout must be at least 0 and below 1, found -0.1"),
-        ({"dropout": float("nan")}, "dropout must be .*finite, found nan"),
-        ({"norm": "both"}, "norm must be one of post, pre, rms, found 'both'"),
-        ({"norm": None}, "norm must be one of .*, found None"),
-        ({"positions": "spiral"}, "positions must be one of .*sinusoidal.*learned.*, found 'spiral'"),
-        ({"share_embeddings": "both"}, "share_embeddings must be one of .*target.*, found 'both'"),
-        ({"share_embeddings": None}, "share_embeddings must be one of .*, found None"),
-        ({"dtype": "float16"}, "dtype must be one of .*float32.*float64.*, found 'float16'"),
-        ({"dtype": "int64"}, "dtype must be one of .*, found 'int64'"),
-        ({"n_heads": 4, "d_k": None}, "d_model 6 is not divisible by n_heads 4"),
-        (
-            {"n_heads": 4, "d_k": None, "d_v": None},
-            "d_model 6 is not divisible by n_heads 4: choose others, or give d_k",
-        ),
-    ],
-    ids=str,
-)
+@cases_from_toml
 def test_other_arguments_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         mt.nn.Transformer(7, 7, **SIZES | options)

@@ -16,6 +16,7 @@ by up to 5e-10 in all, each library in its own direction, and to no effect.
 
 import numpy as np
 import pytest
+from toml_cases import cases_from_toml
 
 import minitransformer as mt
 
@@ -102,16 +103,7 @@ def split(state):
 
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"attention_bias": True},
-        {"norm": "pre", "attention_bias": True, "share_embeddings": "target"},
-        {"norm": "pre", "share_embeddings": False},
-        {},
-    ],
-    ids=str,
-)
+@cases_from_toml
 def test_a_hundred_steps_stay_together(options, pytorch_model):
     start, losses, parameters = train_ours(options)
     assert losses[-10:].mean() < 0.75 * losses[:10].mean()  # it learns, so there is something to agree on

@@ -4,6 +4,7 @@ import io
 from hashlib import sha256
 
 import pytest
+from toml_cases import cases_from_toml
 
 from minitransformer.data import KnownFile, TextError, multi30k, pronunciation, references, tokenisers_to_json
 from minitransformer.tasks import build, recipe_file, recipe_names
@@ -122,20 +123,7 @@ def test_known_tokenisers_are_not_learned_again(files):
     assert again.fingerprint() == first.fingerprint()
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"source": None}, "task text needs --source FILE"),
-        ({"valid_target": "v.de"}, "found --valid-target without --valid-source"),
-        ({"data": "folder"}, r"found data folder, but the task text does not read it: it reads source, target"),
-        (
-            {"share_vocabulary": True, "target_tokens": "chars"},
-            "cannot share tokens of different kinds.*share_vocabulary True",
-        ),
-        ({"source_tokens": "syllables"}, "source_tokens must be one of bpe, words, chars, merges, found 'syllables'"),
-        ({"longest": 1}, "longest 1: .*allow longer ones"),
-    ],
-)
+@cases_from_toml
 def test_what_cannot_be_is_refused(files, changes, message):
     with pytest.raises(ValueError, match=message):
         text(files, **changes)

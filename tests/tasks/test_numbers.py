@@ -51,17 +51,7 @@ def test_no_german_character_is_lost():
     assert task.join_target(task.target_tokens(text)) == text
 
 
-@pytest.mark.parametrize(
-    ("to", "number", "tokens"),
-    [
-        ("fr", 97, ["quatre", "-", "vingt", "-", "dix", "-", "sept"]),
-        ("fr", 80_021, ["quatre", "-", "vingt", "mille", "vingt", "et", "un"]),
-        ("fr", 280, ["deux", "cent", "quatre", "-", "vingts"]),
-        ("ko", 838_545, [*"팔십삼만", " ", *"팔천오백사십오"]),
-        ("ko", 830_545, [*"팔십삼만", " ", *"오백사십오"]),
-        ("ko", 10_000, ["만"]),
-    ],
-)
+@cases_from_toml
 def test_french_and_korean_tokens(to, number, tokens):
     task = build("numbers", to=to)
     assert task.target_tokens(spell(number, to)) == tokens
