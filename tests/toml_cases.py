@@ -1,4 +1,4 @@
-"""Test cases that are data are in the TOML file beside a test's module, in a table with the test's name."""
+"""Tables that tests read: a module's are in the TOML file beside it, a test's cases in a table with the test's name."""
 
 import builtins
 import tomllib
@@ -33,12 +33,16 @@ def cases_from_toml(test):
     ``columns`` names the test's arguments, ``rows`` has their values: a list, or a table if the rows have names. The
     text ``<None>`` stands for None. In the column ``error`` are the names of Python's exceptions.
     """
-    table = tables_of(Path(test.__code__.co_filename).with_suffix(".toml"))[test.__name__]
-    columns, rows, ids = table["columns"], table["rows"], of_table
+    cases = toml_table(test.__code__.co_filename, test.__name__)
+    columns, rows, ids = cases["columns"], cases["rows"], of_table
     if isinstance(rows, dict):
         ids, rows = [*rows], [*rows.values()]
-    rows = with_none(rows)
     if isinstance(columns, list) and "error" in columns:
         at = columns.index("error")
         rows = [[*row[:at], getattr(builtins, row[at]), *row[at + 1 :]] for row in rows]
     return pytest.mark.parametrize(columns, rows, ids=ids)(test)
+
+
+def toml_table(file, name):
+    """Return a table, or a list, of the TOML file beside a module."""
+    return with_none(tables_of(Path(file).with_suffix(".toml"))[name])

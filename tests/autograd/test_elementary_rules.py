@@ -4,6 +4,7 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
+from toml_cases import toml_table
 
 import minitransformer as mt
 from minitransformer.arrays import asarray, to_numpy, xp
@@ -11,22 +12,7 @@ from minitransformer.autograd.rules import RULES, unbroadcast
 from minitransformer.testing import gradcheck
 
 # Pairs of shapes that broadcast, each way round.
-PAIRS = [
-    ((2, 3), (2, 3)),
-    ((2, 3), ()),
-    ((2, 3), (3,)),
-    ((2, 3), (1,)),
-    ((2, 3), (2, 1)),
-    ((2, 1), (1, 3)),
-    ((2, 1, 3), (4, 1)),
-    ((1,), ()),
-    ((), ()),
-    ((1, 1), (3,)),
-    ((2, 1, 4, 1), (3, 1, 5)),
-    ((0, 3), (3,)),
-    ((0, 3), (1, 1)),
-    ((1, 3), (0, 1)),
-]
+PAIRS = [(tuple(a), tuple(b)) for a, b in toml_table(__file__, "PAIRS")]
 PAIRS += [(b, a) for a, b in PAIRS if a != b]
 
 
@@ -519,25 +505,7 @@ def test_concatenate_and_stack_refuse_what_does_not_fit():
 
 # Matrix products
 
-PRODUCTS = [
-    ((2, 3), (3, 4)),
-    ((3,), (3,)),
-    ((3,), (3, 4)),
-    ((2, 3), (3,)),
-    ((5, 2, 3), (3, 4)),
-    ((2, 3), (5, 3, 4)),
-    ((5, 2, 3), (5, 3, 4)),
-    ((5, 2, 3), (1, 3, 4)),
-    ((6, 1, 2, 3), (5, 3, 4)),
-    ((1, 2, 3), (6, 5, 3, 4)),
-    ((3,), (5, 3, 4)),
-    ((5, 2, 3), (3,)),
-    ((6, 5, 2, 3), (3,)),
-    ((1, 3), (3, 1)),
-    ((1,), (1,)),
-    ((2, 0), (0, 3)),
-    ((0, 2), (2, 3)),
-]
+PRODUCTS = [(tuple(a), tuple(b)) for a, b in toml_table(__file__, "PRODUCTS")]
 
 
 @pytest.mark.parametrize(("a", "b"), PRODUCTS)

@@ -8,24 +8,14 @@ from types import SimpleNamespace
 import pytest
 from double.library import OutOfMemoryError
 from double.library import cupy as double
+from toml_cases import toml_table
 
 from minitransformer import arrays
 from minitransformer.apps.cli import COMMANDS, main
 
 pytestmark = pytest.mark.numpy_only("chooses the library itself")
 
-ARGUMENTS = {
-    "train": ["copy", "--out", "OUT"],
-    "resume": ["OUT"],
-    "average": ["OUT"],
-    "translate": ["OUT", "one"],
-    "evaluate": ["OUT"],
-    "attention": ["OUT", "one"],
-    "gradcheck": ["softmax"],
-    "bench": ["toy"],
-    "table3": ["--out", "OUT"],
-    "changes": ["--out", "OUT"],
-}
+ARGUMENTS = toml_table(__file__, "ARGUMENTS")
 
 
 class NoKernels:

@@ -7,6 +7,7 @@ import pytest
 from ctranslate2_folders import TOKENS, variables, write_folder
 from ctranslate2_oracle import opened_there, same_beams, same_scores, sentences
 from marian_folders import tokens, write_tokenisers
+from toml_cases import toml_table
 
 import minitransformer as mt
 from minitransformer.apps.exchange import read_ctranslate2, read_huggingface, write_run
@@ -118,24 +119,7 @@ def test_log_probabilities_and_beams_are_the_same(tmp_path, name):
     same_beams(theirs, run, pairs, end)
 
 
-OPTIONS = {
-    "pre-norm, untied, positions from 1": {
-        "norm": "pre", "share_embeddings": False, "first_position": 1, "source_end": False,
-    },
-    "post-norm, one table, swish": {
-        "norm": "post", "share_embeddings": "all", "activation": "silu", "source_end": True, "scale_embeddings": True,
-    },
-    "interleaved positions, gelu, tied target": {
-        "share_embeddings": "target", "position_layout": "interleaved", "first_position": 0, "layer_norm_eps": 1e-3,
-    },
-    "learned positions, quick gelu, int8": {
-        "positions": "learned", "activation": "quick_gelu", "max_length": 40, "scale_embeddings": False,
-    },
-    "zeros as the start, no attention biases, int16": {"attention_bias": False, "source_end": True},
-    "no final norm, starts with the end": {
-        "final_norm": False, "n_layers": 1, "n_decoder_layers": 2, "scale_embeddings": False,
-    },
-}  # fmt: skip
+OPTIONS = toml_table(__file__, "OPTIONS")
 
 
 @pytest.mark.parametrize("name", OPTIONS)

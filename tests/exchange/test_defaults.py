@@ -15,6 +15,7 @@ from marian_folders import SIZES, configuration, sentencepiece_model, tensors, t
 from marian_npz import SETTINGS, arrays, write_vocabulary
 from marian_npz import write_folder as write_marian_npz
 from safetensors.numpy import load_file, save_file
+from toml_cases import toml_table
 
 from minitransformer import ops
 from minitransformer.apps.exchange import read_ctranslate2, read_huggingface, read_marian
@@ -204,23 +205,8 @@ RULES = {
     "num_beams": 4, "length_penalty": 0.5, "early_stopping": True, "renormalize_logits": True, "max_length": 12,
     "forced_eos_token_id": 0, "bad_words_ids": [[V - 1], [4], [6]],
 }  # fmt: skip
-OF_RULES = {
-    "num_beams": {"beam": 1},
-    "length_penalty": {"alpha": 1.0},
-    "early_stopping": {"stop": "heuristic"},
-    "max_length": {"most_written": None, "notes": [NO_LIMIT]},
-    "forced_eos_token_id": {"force_end": None, "notes": [CUT_OFF]},
-    "bad_words_ids": {"forbidden": None, "notes": [NEVER]},
-}
-OF_CONFIG = {
-    "dropout": {"dropout": 0.1},
-    "scale_embedding": {"scale_embeddings": False},
-    "activation_function": {"activation": "gelu"},
-    "tie_word_embeddings": {},
-    "share_encoder_decoder_embeddings": {"share_embeddings": "all"},
-    "decoder_vocab_size": {},
-    "is_encoder_decoder": {},
-}
+OF_RULES = toml_table(__file__, "OF_RULES")
+OF_CONFIG = toml_table(__file__, "OF_CONFIG")
 OF_TOKENISER = ("pad_token", "eos_token", "unk_token", "separate_vocabs")
 
 
@@ -304,13 +290,7 @@ def test_the_special_tokens_of_hugging_face_are_those_of_the_rules(tmp_path):
             read_huggingface(tmp_path)
 
 
-OFF_AND_ON = {
-    "do_sample": (False, True), "num_beam_groups": (1, 2), "no_repeat_ngram_size": (0, 3),
-    "encoder_no_repeat_ngram_size": (0, 1), "repetition_penalty": (1.0, 1.1), "encoder_repetition_penalty": (1.0, 0.9),
-    "diversity_penalty": (0.0, 0.5), "min_length": (0, 1), "min_new_tokens": (0, 1), "forced_bos_token_id": (None, 3),
-    "suppress_tokens": ([], [3]), "begin_suppress_tokens": ([], [3]), "sequence_bias": ({}, {"x": 1.0}),
-    "exponential_decay_length_penalty": (None, [3, 1.1]),
-}  # fmt: skip
+OFF_AND_ON = toml_table(__file__, "OFF_AND_ON")
 
 
 @pytest.mark.parametrize("name", OFF_AND_ON)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from marian_folders import tokens, write_tokenisers
+from toml_cases import toml_table
 
 import minitransformer as mt
 from minitransformer.apps.exchange import read_huggingface, write_run
@@ -16,18 +17,7 @@ pytestmark = pytest.mark.referee
 transformers.logging.set_verbosity_error()
 transformers.logging.disable_progress_bar()
 
-CONFIGURATIONS = {
-    "shared, swish, scaled": {"activation_function": "swish", "scale_embedding": True},
-    "two vocabularies, relu": {
-        "activation_function": "relu", "d_model": 24, "heads": 3, "separate": True,
-        "share_encoder_decoder_embeddings": False,
-    },
-    "untied, gelu, three and one layers": {"d_model": 32, "heads": 4, "layers": (3, 1), "tie_word_embeddings": False},
-    "two tables, half tied": {"share_encoder_decoder_embeddings": False, "heads": 1, "scale_embedding": True},
-    "nothing shared, quick_gelu": {
-        "activation_function": "quick_gelu", "share_encoder_decoder_embeddings": False, "tie_word_embeddings": False,
-    },
-}  # fmt: skip
+CONFIGURATIONS = toml_table(__file__, "CONFIGURATIONS")
 GENERATION = {"max_length": 16, "num_beams": 4, "forced_eos_token_id": 0}
 
 

@@ -8,6 +8,7 @@ import zipfile
 import numpy as np
 import pytest
 from marian_npz import LAYERS, PRE, TOKENS, D, F, arrays, write_folder, write_vocabulary
+from toml_cases import toml_table
 
 import minitransformer as mt
 from minitransformer.apps.cli import main
@@ -35,13 +36,7 @@ def opened_there(folder, tmp_path, vocabularies):
     return ctranslate2.Translator(str(out), compute_type="float32", inter_threads=1, intra_threads=1)
 
 
-CONFIGURATIONS = {
-    "post-norm, one table, swish": {},
-    "pre-norm, relu, untied output": {"pre": True, "untied": "W", "activation": "relu"},
-    "two layers and one": {"layers": (2, 1)},
-    "two vocabularies, gelu": {"tables": ("encoder_Wemb", "decoder_Wemb"), "sizes": (14, 10), "activation": "gelu"},
-    "nothing shared": {"tables": ("encoder_Wemb", "decoder_Wemb"), "untied": "Wt"},
-}
+CONFIGURATIONS = toml_table(__file__, "CONFIGURATIONS")
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)

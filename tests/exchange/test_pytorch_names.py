@@ -2,21 +2,13 @@
 
 import numpy as np
 import pytest
-from toml_cases import cases_from_toml
+from toml_cases import cases_from_toml, toml_table
 
 import minitransformer as mt
 from minitransformer.apps.exchange import from_pytorch, to_pytorch
 
 SIZES = {"d_model": 6, "n_heads": 2, "n_layers": 2, "d_ff": 7, "max_length": 5}
-VARIANTS = [
-    {},
-    {"norm": "pre", "attention_bias": True},
-    {"positions": "learned", "share_embeddings": "target"},
-    {"share_embeddings": False, "norm": "pre", "target_vocab": 9},
-    {"share_embeddings": True, "target_vocab": 9},
-    {"share_embeddings": "inputs", "final_norm": True, "output_bias": True},
-    {"share_embeddings": "all", "norm": "pre", "final_norm": False},
-]
+VARIANTS = toml_table(__file__, "VARIANTS")
 
 
 def state_of(target_vocab=8, **options):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from marian_folders import TEXTS, write_folder
 from random_runs import trained
+from toml_cases import toml_table
 
 import minitransformer as mt
 from minitransformer.apps.cli import main
@@ -20,21 +21,7 @@ pytest.importorskip("sentencepiece")
 pytest.importorskip("ctranslate2")
 from ctranslate2_oracle import opened_there, same_beams, same_scores, sentences
 
-MODELS = {
-    "as in the paper": {},
-    "as in OpenNMT-tf": {
-        "two": True, "norm": "pre", "position_layout": "halves", "position_scale": "d_model-2", "first_position": 1,
-        "attention_bias": True, "output_bias": True, "activation": "silu", "source_end": False,
-    },
-    "learned positions, post-norm and a final norm, gelu": {
-        "positions": "learned", "final_norm": True, "activation": "gelu", "share_embeddings": "inputs",
-        "layer_norm_eps": 1e-3,
-    },
-    "nothing shared, not scaled, pre-norm without a final norm, quick gelu, two layers and one": {
-        "n_decoder_layers": 1, "share_embeddings": False, "scale_embeddings": False, "norm": "pre", "final_norm": False,
-        "activation": "quick_gelu", "position_layout": "halves",
-    },
-}  # fmt: skip
+MODELS = toml_table(__file__, "MODELS")
 AS_THERE = SEARCH | {"renormalise": True}
 """The rules of a search that finds what CTranslate2 finds."""
 

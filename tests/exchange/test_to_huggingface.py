@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from marian_folders import TEXTS, sentencepiece_model, write_folder
 from random_runs import trained
+from toml_cases import toml_table
 
 import minitransformer as mt
 from minitransformer.apps.cli import main
@@ -21,17 +22,7 @@ from minitransformer.training import RunError
 
 pytest.importorskip("sentencepiece")
 
-MODELS = {
-    "as in the paper": {},
-    "two vocabularies, swish, halves": {
-        "two": True, "activation": "silu", "position_layout": "halves", "attention_bias": True, "output_bias": True,
-        "share_embeddings": "target",
-    },
-    "nothing shared, not scaled": {"share_embeddings": False, "scale_embeddings": False, "activation": "gelu"},
-    "both embeddings shared, two layers and one": {
-        "share_embeddings": "inputs", "d_model": 16, "n_heads": 1, "n_decoder_layers": 1,
-    },
-}  # fmt: skip
+MODELS = toml_table(__file__, "MODELS")
 
 
 @pytest.mark.referee
@@ -158,16 +149,7 @@ def test_two_vocabularies_are_separate_unless_all_tokens_are_the_same(other):
     assert files.get("target_vocab.json", files["vocab.json"]) == {token: i for i, token in enumerate(target.tokens)}
 
 
-REFUSED = {
-    "norm 'post', found 'pre'": {"norm": "pre"},
-    "final_norm False, found True": {"final_norm": True},
-    "positions 'sinusoidal', found 'learned'": {"positions": "learned"},
-    "first_position 0, found 1": {"first_position": 1},
-    "position_scale 'd_model', found 'd_model-2'": {"position_scale": "d_model-2"},
-    "layer_norm_eps 1e-05, found 1e-06": {"layer_norm_eps": 1e-6},
-    "d_k 6, found 4": {"d_k": 4},
-    "d_v 6, found 5": {"d_v": 5},
-}
+REFUSED = toml_table(__file__, "REFUSED")
 
 
 @pytest.mark.parametrize(("message", "options"), REFUSED.items())

@@ -7,24 +7,11 @@ import shutil
 import subprocess
 
 import pytest
-from toml_cases import cases_from_toml
+from toml_cases import cases_from_toml, toml_table
 
 from minitransformer.apps.explorer.bundle import bundle, page_files, single_page
 
-MODULES = {
-    "app.js": (
-        'import { twice, one as first } from "./a.js";\nimport * as b from "./b.js";\n'
-        'console.log(twice(first), b.name, new b.Box().n);\nconst late = await import("./late.js");\n'
-        "console.log(late.view());\n"
-    ),
-    "a.js": (
-        'import {\n  base,\n} from "./b.js";\nexport const one = base;\nconst hidden = 2;\n'
-        "export function twice(x) { return hidden * x; }\n"
-    ),
-    "b.js": ('export const base = 21;\nexport class Box { n = 5; }\nconst inner = "b";\nexport { inner as name };\n'),
-    "late.js": "const hidden = 3;\nexport async function view() { return hidden; }\n",
-    "unused.js": "export const nobody = 0;\n",
-}
+MODULES = toml_table(__file__, "MODULES")
 
 
 def test_each_module_comes_once_after_those_that_it_needs():

@@ -1,5 +1,7 @@
 """The emulator of CUDA, tested: it tells what a GPU would not."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from double import cuda
@@ -7,44 +9,7 @@ from double.library import cupy
 
 pytestmark = pytest.mark.skipif(cuda.COMPILER is None, reason=cuda.NO_COMPILER)
 
-SOURCE = """
-// Each thread writes its own number, then reads that of another warp, whose threads may not have come so far.
-__global__ void without_barrier(long long *y) {
-    __shared__ long long numbers[64];
-    numbers[threadIdx.x] = threadIdx.x;
-    y[threadIdx.x] = numbers[(threadIdx.x + 32) % 64];
-}
-
-__global__ void with_barrier(long long *y) {
-    __shared__ long long numbers[64];
-    numbers[threadIdx.x] = threadIdx.x;
-    __syncthreads();
-    y[threadIdx.x] = numbers[(threadIdx.x + 32) % 64];
-}
-
-// The numbers are used a second time before all have read the first ones.
-__global__ void without_second_barrier(long long *y) {
-    __shared__ long long numbers[2];
-    for (int i = 0; i < 2; ++i) {
-        if (threadIdx.x % 32 == 0)
-            numbers[threadIdx.x / 32] = 10 * i + threadIdx.x / 32;
-        __syncthreads();
-        y[threadIdx.x] += numbers[0] + numbers[1];
-    }
-}
-
-__global__ void half_a_warp_exchanges(long long *y) {
-    y[threadIdx.x] = threadIdx.x < 16 ? __shfl_xor_sync(0xffff, 1ll, 1) : 0;
-}
-
-__global__ void without_a_value(double *y) {
-    __shared__ double sums[2];
-    if (blockIdx.x == 0)
-        sums[threadIdx.x / 32] = 1;
-    __syncthreads();
-    y[blockIdx.x] = sums[0] + sums[1];
-}
-"""
+SOURCE = Path(__file__).with_name("emulated.cu").read_text(encoding="utf-8")
 KERNELS = ("without_barrier", "with_barrier", "without_second_barrier", "half_a_warp_exchanges", "without_a_value")
 
 

@@ -109,26 +109,12 @@ while "self" not in frame.f_locals or not hasattr(frame.f_locals["self"], "conne
     frame = frame.f_back
 send = frame.f_locals["self"].connection.send_bytes
 """
-BREAKING = {
-    "an error with five arguments": "'café'.encode('ascii')",
-    "other bytes in the file of lines": "import os\nopen('lines.txt', 'wb').write(b'\\xff')\nos._exit(0)",
-    "a pipe in place of the file of lines": "import os\nos.remove('lines.txt')\nos.mkfifo('lines.txt')\nos._exit(0)",
-    "no content": CONNECTION + "send(b'[]\\n')",
-    "a value without states": CONNECTION + "send(b'[\"value\"]\\n')",
-    "a value with wrong states": CONNECTION + "send(b'[\"value\", [1], 3]\\n')",
-    "no words": CONNECTION + 'send(b\'["error", "Wrong", null, null, true]\\n\')',
-    "words with a zero": CONNECTION + 'send(b\'["error", "a\\\\u0000b", "\\\\u0000", "\\\\u0000", true]\\n\')',
-    "an unknown kind": CONNECTION + "send(b'[\"verdict\", true]\\n')",
-    "a call of nothing": CONNECTION + 'send(b\'["call", "load"]\\n\')',
-    "a huge range": CONNECTION + 'send(b\'["value", {"range": [0, 1000000000000, 1]}, []]\\n\')',
-    "one object for a huge array": CONNECTION + 'send(b\'["value", {"objects": [[9999999999], [1]]}, []]\\n\')',
-    "a signal without a name": "import os\nos.kill(os.getpid(), 40)",
-}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="makes pipes and sends signals")
-@pytest.mark.parametrize("text", BREAKING.values(), ids=BREAKING)
+@cases_from_toml
 def test_what_breaks_one_exercise_costs_one_cell(text):
+    text = CONNECTION + text if text.startswith("send(") else text
     other = find("tanh-from-its-output")
     files = {FIRST.name: f"{text}\n{FIRST.solution}".encode(), other.name: other.solution.encode()}
     begin = time.monotonic()

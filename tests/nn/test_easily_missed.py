@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from toml_cases import cases_from_toml
+from toml_cases import cases_from_toml, toml_table
 
 import minitransformer as mt
 from minitransformer.arrays import asarray, to_numpy
@@ -14,24 +14,7 @@ from minitransformer.nn.options import ModelOptions
 SIZES = {"d_model": 6, "n_heads": 2, "n_layers": 2, "d_ff": 7, "dropout": 0.0, "dtype": "float64"}
 SOURCE = np.array([[3, 1, 6, 2, 0], [2, 2, 5, 0, 0], [4, 3, 6, 1, 5]])  # 0 is padding
 TARGET = np.array([[1, 5, 0, 4], [1, 2, 0, 0], [1, 3, 5, 7]])  # and in the middle too, where masks show
-VARIANTS = [
-    {"norm": "post", "attention_bias": True, "d_k": 2, "d_v": 5, "share_embeddings": False},
-    {"norm": "pre", "positions": "learned", "max_length": 6},
-    {"norm": "post", "share_embeddings": "target", "n_decoder_layers": 1},
-    # Marian's models, and those of OpenNMT-tf
-    {"position_layout": "halves", "activation": "silu", "attention_bias": True, "output_bias": True},
-    {
-        "norm": "pre", "final_norm": False, "position_layout": "halves", "position_scale": "d_model-2",
-        "first_position": 1, "share_embeddings": "inputs", "output_bias": True, "activation": "gelu",
-    },
-    {"final_norm": True, "share_embeddings": "all", "scale_embeddings": False, "layer_norm_eps": 0.25,
-     "activation": "quick_gelu", "first_position": 2, "position_scale": "d_model-2"},
-    # later models
-    {"norm": "rms", "activation": "swiglu", "positions": "rotary", "d_k": 4, "d_v": 3, "n_kv_heads": 1,
-     "layer_norm_eps": 0.25},
-    {"norm": "pre", "positions": "alibi", "n_heads": 4, "d_k": 3, "d_v": 2, "n_kv_heads": 2, "attention_bias": True},
-    {"positions": "alibi", "scale_embeddings": False, "n_heads": 3},
-]  # fmt: skip
+VARIANTS = toml_table(__file__, "VARIANTS")
 variants = pytest.mark.parametrize("options", VARIANTS, ids=str)
 
 

@@ -5,6 +5,7 @@ import inspect
 import numpy as np
 import pytest
 from small_models import places
+from toml_cases import toml_table
 
 import minitransformer as mt
 from minitransformer.arrays import asarray, to_numpy
@@ -13,13 +14,7 @@ from minitransformer.testing import gradcheck
 VOCAB = 9
 SIZES = {"d_model": 6, "n_heads": 2, "n_layers": 2, "d_ff": 7, "dtype": "float64"}
 IDS = np.array([[1, 5, 3, 4, 8], [1, 2, 7, 6, 3]])
-OPTIONS = [
-    {},
-    {"norm": "pre", "positions": "learned", "max_length": 5},
-    {"norm": "rms", "activation": "swiglu", "positions": "rotary", "d_k": 4, "d_v": 3, "n_kv_heads": 1},
-    {"norm": "pre", "positions": "alibi", "n_kv_heads": 1, "share_embeddings": False, "output_bias": True},
-    {"n_decoder_layers": 1, "attention_bias": True, "final_norm": True, "attention_block": 2},
-]
+OPTIONS = toml_table(__file__, "OPTIONS")
 every_kind = pytest.mark.parametrize("options", OPTIONS, ids=str)
 
 

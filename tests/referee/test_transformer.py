@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from toml_cases import toml_table
 
 import minitransformer as mt
 
@@ -15,23 +16,7 @@ pytestmark = [
 SIZES = {"d_model": 12, "n_heads": 3, "n_layers": 2, "d_ff": 20, "max_length": 9}
 SOURCE = np.array([[3, 1, 6, 2, 4, 9], [2, 2, 5, 0, 0, 0], [4, 3, 0, 0, 0, 0]])  # 0 is padding
 TARGET = np.array([[1, 5, 4, 4, 7], [1, 2, 0, 0, 0], [1, 3, 5, 8, 0]])
-VARIANTS = {
-    "post-norm": {"attention_bias": True},
-    "pre-norm": {"attention_bias": True, "norm": "pre"},
-    "post-norm, no attention biases": {},
-    "pre-norm, learned positions, nothing shared": {
-        "norm": "pre", "attention_bias": True, "positions": "learned", "share_embeddings": False,
-    },
-    "post-norm, target shared, two vocabularies": {"attention_bias": True, "share_embeddings": "target", "target": 13},
-    "PyTorch's own norms, GELU": {
-        "attention_bias": True, "final_norm": True, "output_bias": True, "activation": "gelu",
-        "share_embeddings": "inputs",
-    },
-    "no last norms, SiLU, another ε": {
-        "attention_bias": True, "norm": "pre", "final_norm": False, "activation": "silu", "layer_norm_eps": 0.1,
-        "share_embeddings": "all",
-    },
-}  # fmt: skip
+VARIANTS = toml_table(__file__, "VARIANTS")
 OF_WEIGHTS = ("norm", "share_embeddings", "attention_bias", "final_norm", "output_bias")
 """The options that the names of the weights depend on."""
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from double.library import cupy
 from small_models import SOURCE, TARGET, gradients, model
+from toml_cases import toml_table
 
 import minitransformer as mt
 from minitransformer.arrays import to_numpy, use, uses_kernels, using, xp
@@ -27,15 +28,7 @@ from minitransformer.tracing import (
 from minitransformer.tracing.watching import watching
 
 CROSS = "decoder.layers.0.cross_attention/multi_head_attention"
-KINDS = {
-    "post": {},
-    "pre": {"norm": "pre", "attention_bias": True, "positions": "learned"},
-    "unshared": {"share_embeddings": False, "n_layers": 2},
-    "others'": {
-        "activation": "gelu", "output_bias": True, "final_norm": True, "scale_embeddings": False,
-        "share_embeddings": "inputs", "position_layout": "halves",
-    },
-}  # fmt: skip
+KINDS = toml_table(__file__, "KINDS")
 
 
 @pytest.fixture(scope="module")

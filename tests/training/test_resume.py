@@ -10,6 +10,7 @@ import sys
 
 import numpy as np
 import pytest
+from toml_cases import toml_table
 
 from minitransformer.apps.cli import main
 from minitransformer.arrays import backend
@@ -249,15 +250,7 @@ def test_a_finished_run_of_which_only_the_best_weights_were_kept_stays_finished(
     assert "is finished; there is nothing to resume" in capsys.readouterr().out
 
 
-LOST = {
-    "the newest checkpoint": (["checkpoints/step-00000024.safetensors"], "step-00000021", "mean", "step-00000024"),
-    "two checkpoints": (["checkpoints/step-00000024.safetensors", "checkpoints/step-00000021.safetensors"],
-                        "step-00000018", "mean", "step-00000024"),
-    "all checkpoints": (["checkpoints"], "best", "best", "step-00000024"),
-    "a checkpoint that nothing needs": (["checkpoints/step-00000018.safetensors"], "step-00000024", "mean", None),
-    "the best weights, which are not chosen": (["best.safetensors"], "step-00000024", "mean", None),
-    "the measurements": (["metrics.jsonl"], "step-00000024", "mean", None),
-}  # fmt: skip
+LOST = toml_table(__file__, "LOST")
 
 
 @pytest.mark.parametrize("lost", LOST)

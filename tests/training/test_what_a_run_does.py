@@ -11,6 +11,7 @@ import pytest
 from option_ranges import ranges_of
 from safetensors import safe_open
 from safetensors.numpy import save_file
+from toml_cases import toml_table
 
 import minitransformer as mt
 from minitransformer import durable
@@ -460,15 +461,7 @@ def test_an_empty_text_has_an_empty_translation_and_options_reach_the_search(tmp
     assert asked == [(3, 0.25)]
 
 
-IMPOSSIBLE = [
-    {"beam": 0},
-    {"beam": -1},
-    {"beam": 10**9},
-    {"beam": 2.0},
-    {"alpha": -0.5},
-    {"alpha": np.nan},
-    {"alpha": 1e300},
-]
+IMPOSSIBLE = toml_table(__file__, "IMPOSSIBLE")
 
 
 @pytest.mark.parametrize("texts", [["12"], []])
