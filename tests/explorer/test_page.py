@@ -382,7 +382,7 @@ def test_a_saved_file_of_a_large_model_says_what_it_holds(visit, run, tmp_path, 
     def go(*keys):
         for key in keys:
             page.locator("#block").get_by_role("application").first.press(key)
-        return page.locator(".heatmap-readout").first.inner_text()
+        return page.locator("#block .heatmap-readout").inner_text()
 
     assert re.fullmatch(r"\[1, 9\] −?\d.*", go("ArrowDown", "ArrowDown", "End", "ArrowRight"))
     page.locator("#entry dd", has_text="–").first.wait_for()
@@ -472,3 +472,46 @@ def test_a_sentence_that_cannot_be_read_is_refused_by_name(visit, live):
     see(page, "button", "Translate").click()
     page.wait_for_function("() => !window.explorer.loading")
     assert "x" in see(page, "alert").inner_text() or "<unk>" in page.locator("#translate").inner_text()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The tour
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_the_tour_leads_through_five_steps(visit, live, file, saved):
+    page = visit(file if saved else live)
+    tour = page.get_by_role("region", name="Tour")
+    see(tour, "heading", re.compile("look at")).wait_for()
+    assert page.locator("#attention .word.lit:not(.source)").count() == 1
+    assert page.locator("#attention .word.source.lit").count() >= 1
+    see(tour, "button", "Next").click()
+    see(page.locator("#block"), "heading", re.compile("^weights")).wait_for()
+    see(tour, "button", "Next").click()
+    checked = page.get_by_label("One entry").get_by_role("term").get_by_text("relative error")
+    checked.wait_for()
+    see(tour, "button", "Next").click()
+    if not saved:
+        see(tour, "button", "Switch off all heads").click()
+        page.get_by_text("Before the change").wait_for()
+        drawn = see(page, "button", re.compile("^Decoder layer 1, Cross-attention, all heads off"))
+        assert "off" in drawn.get_attribute("class").split()
+        pairs = page.get_by_role("region", name="Probability of each token, before and now")
+        pairs.wait_for()
+        assert pairs.get_by_role("listitem").count() == page.evaluate("() => explorer.unchanged.tokens.length")
+        head = see(page, "switch", "Head 1", exact=True)
+        head.click()
+        ready(page)
+        assert page.evaluate("() => explorer.state.edits.length") == 1
+    else:
+        assert "minitransformer explore" in tour.inner_text()
+    see(tour, "button", "Next").click()
+    see(page, "slider", "Checkpoint").wait_for()
+    assert page.evaluate("() => [explorer.state.tour, explorer.state.edits.length].join()") == "5,0"
+    see(tour, "button", "End the tour").click()
+    see(page, "button", "Tour", exact=True).wait_for()
+    page.goto("about:blank")
+    page.goto(f"{(file if saved else live).partition('#')[0]}#tour=3")
+    ready(page)
+    checked.wait_for()
+    assert page.evaluate("() => explorer.state.side") == "backward"

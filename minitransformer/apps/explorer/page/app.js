@@ -28,7 +28,8 @@ const STATE = {
   checkpoint: { initial: null, ...numeral() },
   block: { initial: "", ...words() }, // a place, a step or a parameter
   side: { initial: "forward", ...words() }, // forward or backward
-  view: { initial: "block", ...words() }, // the view in front: block, attention, walk, edit or training
+  view: { initial: "", ...words() }, // the view in front: attention, block, walk, edit or training
+  tour: { initial: 0, ...numeral() }, // a step of the tour, from 1; 0: none
   value: { initial: null, ...words() }, // the key whose line is lit
   entry: { // one entry of one value: {key, index}
     initial: null,
@@ -44,9 +45,10 @@ const STATE = {
 };
 
 const LOADS = ["text", "beam", "alpha", "prefix", "target", "objective", "edits", "checkpoint"];
-const FRONT = ["block", "attention", "walk", "edit", "training"];
+const FRONT = ["attention", "block", "walk", "edit", "training"];
 const VIEWS = {
   translate: () => import("./translate.js"),
+  tour: () => import("./tour.js"),
   figure: () => import("./figure.js"),
   block: () => import("./block.js"),
   attention: () => import("./attention.js"),
@@ -72,6 +74,7 @@ class App {
   loading = false;
   milliseconds = null; // from the last choice that needed the server to its numbers
   stopped = false;
+  fresh = false; // whether the address chose nothing but a text
   #steps = new Map();
   #listeners = [];
   #views = [];
@@ -182,7 +185,7 @@ class App {
     for (const button of document.querySelectorAll("button[data-side]")) {
       button.addEventListener("click", () => this.set({ side: button.dataset.side }));
     }
-    const tabs = [...document.querySelectorAll("[data-view]")];
+    const tabs = [...document.querySelectorAll("button[data-view]")];
     for (const tab of tabs) tab.addEventListener("click", () => this.set({ view: tab.dataset.view }));
     document.getElementById("tabs").addEventListener("keydown", (event) => {
       const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
@@ -191,6 +194,7 @@ class App {
       next.focus();
       next.click();
     });
+    this.fresh = [...new URLSearchParams(location.hash.slice(1)).keys()].every((name) => name === "text");
     window.addEventListener("hashchange", () => this.#readAddress());
     this.#startTheme();
     this.model = await this.guard(this.store.model());
@@ -241,12 +245,12 @@ class App {
 
   /** Show in the bar and the tabs what is chosen. */
   #showChoice() {
-    const { side, view, edits, prefix, checkpoint } = this.state;
-    document.documentElement.dataset.side = side;
+    const { side, view, tour, edits, prefix, checkpoint } = this.state;
+    Object.assign(document.documentElement.dataset, { side, view, tour });
     for (const button of document.querySelectorAll("button[data-side]")) {
       button.setAttribute("aria-pressed", String(button.dataset.side === side));
     }
-    for (const tab of document.querySelectorAll("[data-view]")) {
+    for (const tab of document.querySelectorAll("button[data-view]")) {
       const chosen = tab.dataset.view === view;
       tab.setAttribute("aria-selected", String(chosen));
       tab.tabIndex = chosen ? 0 : -1;
@@ -313,7 +317,7 @@ class App {
       }
     }
     if (!chosen.text) chosen.text = this.state.text || this.model.examples[0] || "";
-    if (!FRONT.includes(chosen.view)) chosen.view = "block";
+    if (!FRONT.includes(chosen.view)) chosen.view = chosen.block ? "block" : "attention";
     if (chosen.side !== "backward") chosen.side = "forward";
     this.set(chosen);
   }

@@ -48,7 +48,7 @@ export function view(app, root) {
   const large = el("div", { class: "attention-large" }, title, el("div", { class: "attention-pair" },
     el("figure", {}, picture, axes),
     el("figure", {}, lines, el("figcaption", { class: "small muted" }, "The thicker the line, the larger the weight."))), below);
-  root.replaceChildren(el("div", { class: "block-head" }, el("h2", {}, "Attention"), choice), about, words, heads, outcome.element, large, overview);
+  root.replaceChildren(el("div", { class: "attention-head" }, el("h2", {}, "Attention"), choice), about, words, heads, outcome.element, large, overview);
   const values = new Map(); // key and head -> promise of the tensor
   let traced = null, chosen = null, shown = null, drawn = null;
   const map = new Heatmap(app, picture, { label: "Attention", onSelect: ([q, k]) => shown.select(q, k) });
@@ -81,9 +81,8 @@ export function view(app, root) {
       steps.find((step) => step.key === chosen?.key) ?? steps.at(-1);
     const line = weightsOf(chosen, side), [, n] = line.shape;
     about.textContent = (side === "backward" ? "Gradients of the weights, d_weights: blue below zero, orange above it. "
-      : writes(chosen.place) ? "A row for each token that is written, a column for each token that is read. The weights of a row sum to 1. "
-        : "A row for each token, a column for each token that it reads. The weights of a row sum to 1. ") +
-      (app.store.live ? "Point at a word to light its sources. Click a picture to switch its head off." : "Point at a word to light its sources.");
+      : `Rows: ${writes(chosen.place) ? "what is written" : "each token"}. Columns: what it reads. Each row sums to 1. `) +
+      (app.store.live ? "Point at a word to light its sources; click a picture to switch its head off." : "Point at a word to light its sources.");
     choice.replaceChildren(...steps.map(({ key, place }) => el("option", { value: place, selected: key === chosen.key }, placeName(place).join(", "))));
     const fresh = trace !== traced || changed.has("side") || changed.has("theme") || changed.has("model") || !overview.firstChild;
     traced = trace;
@@ -215,7 +214,7 @@ export function headsOff(app, step) {
 }
 
 /** Return the head that attends most to a single token, at a word or in the mean over all. */
-function strongestHead(all, word, shape) {
+export function strongestHead(all, word, shape) {
   const n = shape[3];
   const rows = word === null || word === undefined || word >= shape[2] ? Array.from({ length: shape[2] }, (_, q) => q) : [word];
   const sums = all.map(({ values }) => rows.reduce((sum, q) => sum + Math.max(...values.subarray(q * n, (q + 1) * n)), 0));
@@ -223,7 +222,7 @@ function strongestHead(all, word, shape) {
 }
 
 /** Return the mean of a row over heads. */
-function meanRow(heads, q, n) {
+export function meanRow(heads, q, n) {
   return Array.from({ length: n }, (_, k) => heads.reduce((sum, { values }) => sum + values[q * n + k] / heads.length, 0));
 }
 

@@ -3,7 +3,10 @@
 
 import { el, number, shapeText, svg } from "./dom.js";
 
-const HEIGHT = 40, NORM_HEIGHT = 38, GAP = 22, FRAME = 12, WIDEST = 560;
+const WIDEST = 560, SMALLEST = 0.75;
+/** Heights and distances: as they are, and where the window is too low for them. */
+const ROOMY = { block: 40, norm: 38, gap: 22, frame: 12, fork: 10, enter: 16, leave: 12, next: 4, label: 14 };
+const TIGHT = { block: 31, norm: 18, gap: 12, frame: 6, fork: 6, enter: 12, leave: 8, next: 3, label: 16 };
 
 const NORMS = { post: "post-norm", pre: "pre-norm", rms: "RMSNorm" };
 /** Positions that are not added to the embeddings, but enter self-attention. */
@@ -13,7 +16,7 @@ export function view(app, element) {
   const drawing = svg("svg", { class: "drawing", role: "group", "aria-label": "The model's blocks. Arrow keys move, Enter chooses." });
   const caption = el("p", { class: "small muted" });
   element.append(el("div", { class: "figure-head" }, el("h2", {}, "Model"), caption), drawing);
-  let blocks = [], width = 0;
+  let blocks = [], wires = [], width = 0, flowed = null;
 
   drawing.addEventListener("keydown", (event) => {
     const at = blocks.findIndex((block) => block.element === document.activeElement);
@@ -36,18 +39,38 @@ export function view(app, element) {
   }
 
   function build() {
-    width = Math.max(element.clientWidth - 2 * parseFloat(getComputedStyle(element).paddingLeft), 240);
-    const plan = layOut(app, Math.min(width, WIDEST));
+    const { paddingLeft, paddingTop } = getComputedStyle(element), room = roomFor(element, parseFloat(paddingTop), drawing);
+    width = Math.max(element.clientWidth - 2 * parseFloat(paddingLeft), 240);
+    const most = Math.min(width, WIDEST);
+    let plan = layOut(app, most, ROOMY), scale = 1;
+    if (plan.height > room) {
+      scale = Math.min(Math.max(room / layOut(app, most, TIGHT).height, SMALLEST), 1);
+      plan = layOut(app, most / scale, TIGHT);
+    }
     drawing.classList.toggle("narrow", plan.blocks[0].width < 120);
     const focused = blocks.find((block) => block.element === document.activeElement)?.place;
-    drawing.setAttribute("width", plan.width);
-    drawing.setAttribute("height", plan.height);
+    drawing.setAttribute("width", plan.width * scale);
+    drawing.setAttribute("height", plan.height * scale);
     drawing.setAttribute("viewBox", `0 0 ${plan.width} ${plan.height}`);
-    blocks = plan.blocks;
+    ({ blocks, wires } = plan);
     for (const block of blocks) drawBlock(block, () => choose(block));
-    drawing.replaceChildren(markers(), ...plan.frames.map(drawFrame), ...plan.wires.map(drawWire), ...blocks.map((block) => block.element));
+    drawing.replaceChildren(markers(), ...plan.frames.map(drawFrame), ...wires.map(drawWire), ...blocks.map((block) => block.element));
     show();
     if (focused !== undefined) focus(blocks.find((block) => block.place === focused) ?? blocks[0]);
+  }
+
+  /** Let values flow up and gradients down through the drawing, once for each text. */
+  function flow() {
+    if (flowed === app.state.text || !app.trace) return;
+    flowed = app.state.text;
+    if (matchMedia("(prefers-reduced-motion: reduce)").matches) return;
+    const [, , , height] = drawing.getAttribute("viewBox").split(" ").map(Number);
+    const pulses = svg("g", { "aria-hidden": "true" }, wires.filter(({ constant }) => !constant).flatMap(({ points }) => {
+      const up = 1 - points[0][1] / height, down = points.at(-1)[1] / height;
+      return [["up", up], ["down", 1.3 + down]].map(([kind, at]) => svg("path", { class: `pulse ${kind}`, pathLength: 100, d: rounded(points), style: `--at: ${at.toFixed(3)}` }));
+    }));
+    drawing.insertBefore(pulses, blocks[0].element);
+    setTimeout(() => pulses.remove(), 6000);
   }
 
   /** Show shapes or gradients, what is chosen, and how far the walk has come; nothing moves. */
@@ -60,7 +83,10 @@ export function view(app, element) {
     const most = Math.max(...blocks.map((block) => lastStep(app, block)).map((step) => (step?.shape.length && step.gradient?.norm) || 0)) || 1;
     for (const block of blocks) {
       const step = lastStep(app, block), norm = step?.gradient?.norm;
-      block.detail.textContent = detail(app, block, step, backward);
+      const marks = marksOf(app, blocks, block);
+      block.detail.textContent = marks.text ?? detail(app, block, step, backward);
+      block.element.classList.toggle("off", marks.off);
+      block.element.classList.toggle("changed", marks.changed);
       block.bar.setAttribute("width", backward && norm && step.shape.length ? Math.max((block.width - 16) * norm / most, 1) : 0);
       block.element.classList.toggle("chosen", block === chosen && !walked);
       block.element.setAttribute("aria-pressed", String(block === chosen));
@@ -72,6 +98,11 @@ export function view(app, element) {
     for (const block of blocks) block.element.setAttribute("tabindex", block === front ? 0 : -1);
   }
 
+  let high = globalThis.innerHeight;
+  globalThis.addEventListener?.("resize", () => {
+    if (app.model && Math.abs(innerHeight - high) > 40) build();
+    high = innerHeight;
+  });
   new ResizeObserver(() => {
     if (app.model && Math.abs(element.clientWidth - 2 * parseFloat(getComputedStyle(element).paddingLeft) - width) > 2) build();
   }).observe(element);
@@ -79,9 +110,28 @@ export function view(app, element) {
   return (changed) => {
     if (!blocks.length || changed.has("model") || changed.has("trace")) build();
     else show();
+    if (changed.has("trace")) flow();
     if (app.state.view === "walk") reveal(element, app.trace && reached(app, blocks).at(-1));
     else if (changed.has("block") || changed.has("trace")) reveal(element, blockOf(blocks, app.state.block));
   };
+}
+
+/** Return how high the drawing may be so that it fits the window: without a limit where it is no column of its own. */
+function roomFor(element, padding, drawing) {
+  if (!matchMedia("(min-width: 68rem)").matches) return Infinity;
+  const bar = 68, below = 16, head = drawing.getBoundingClientRect().top - element.getBoundingClientRect().top + element.scrollTop;
+  return (globalThis.innerHeight ?? Infinity) - bar - below - Math.max(head, padding) - padding - 2;
+}
+
+/** Return what the changes in force do to a block: {off, changed, text}. */
+function marksOf(app, blocks, block) {
+  const inside = (place) => `${block.place}.`.startsWith(`${place}.`);
+  const edits = app.state.edits ?? [], off = edits.some(({ kind, place }) => (kind === "sublayer_off" || kind === "layer_off") && inside(place));
+  const own = edits.filter(({ key, step }) => (key ?? step) !== undefined && blockOf(blocks, key ?? step) === block);
+  const heads = own.filter(({ kind }) => kind === "head_off").map(({ head }) => head + 1).sort((a, b) => a - b);
+  const all = heads.length > 0 && heads.length === app.model.options.n_heads;
+  const text = off ? "off" : all ? "all heads off" : heads.length ? `head${heads.length > 1 ? "s" : ""} ${heads.join(", ")} off` : own.length ? "changed" : null;
+  return { off: off || all, changed: own.length > 0 || off, text: block.layer ? null : text };
 }
 
 /** Return the block that shows a place, a step or a parameter. */
@@ -126,7 +176,8 @@ function spoken(text) {
 }
 
 /** Return blocks, wires and frames with their places in the picture. */
-function layOut(app, most) {
+function layOut(app, most, sizes) {
+  const HEIGHT = sizes.block, GAP = sizes.gap;
   const names = ["encoder", "decoder"].filter((name) => app.model.places.some(({ place }) => place === name));
   const alone = names.length === 1, width = alone ? Math.min(most, WIDEST / 2) : most;
   const middle = alone ? 0 : Math.max(Math.min(width * 0.1, 44), 26);
@@ -141,7 +192,7 @@ function layOut(app, most) {
   // Heights are measured from the bottom and turned over at the end.
   const tops = {};
   for (const name of names) {
-    tops[name] = stack(app, plan, name, { title: name === "encoder" ? "Source" : alone ? "Text" : "Target", ...sides[name], width: inner, outer: [sides[name].x - rail, column] });
+    tops[name] = stack(app, plan, name, sizes, { title: name === "encoder" ? "Source" : alone ? "Text" : "Target", ...sides[name], width: inner, outer: [sides[name].x - rail, column] });
   }
   const memory = tops.encoder;
   const gutter = column + middle / 2;
@@ -198,8 +249,8 @@ function headName({ key, operation }) {
 }
 
 /** Add an embedding and its stack of layers; return the height that is reached. */
-function stack(app, plan, name, { title, x, rail, turn, width, outer }) {
-  const { options, places } = app.model;
+function stack(app, plan, name, sizes, { title, x, rail, turn, width, outer }) {
+  const { options, places } = app.model, { block: HEIGHT, norm: NORM_HEIGHT, gap: GAP, frame: FRAME, fork: FORK, enter: ENTER } = sizes;
   const known = new Set(places.map((one) => one.place));
   const centre = x + width / 2;
   const embedding = name === "encoder" ? "source_embedding" : "target_embedding";
@@ -207,12 +258,12 @@ function stack(app, plan, name, { title, x, rail, turn, width, outer }) {
   const add = (block) => plan.blocks.push({ side: name, where: "", ...block });
   let y = 18;
   plan.frames.push({ label: tokens ? `${title}, ${tokens.length} tokens` : title, x: centre, y: 0, height: 16, textOnly: true });
-  plan.wires.push({ points: [[centre, y], [centre, y + 16]] });
-  y += 16;
+  plan.wires.push({ points: [[centre, y], [centre, y + ENTER]] });
+  y += ENTER;
   add({ place: embedding, name: "Embedding", where: `${title} `, kind: "embed", x, y, width, height: HEIGHT });
   y += HEIGHT;
-  plan.wires.push({ points: [[centre, y], [centre, y + 16]] });
-  y += 16;
+  plan.wires.push({ points: [[centre, y], [centre, y + ENTER]] });
+  y += ENTER;
   if (!(options.positions in INSIDE)) { // positions come in from the outside
     const size = 24;
     const positions = app.trace?.steps.filter((step) => step.place === embedding).at(-1)?.key ?? `${embedding}/add`;
@@ -236,36 +287,36 @@ function stack(app, plan, name, { title, x, rail, turn, width, outer }) {
         short: sub === "self_attention" && name === "decoder" ? "Masked self-att." : null, x, width, height: HEIGHT,
       };
       const normalise = (label) => add({ place: norm, name: label, where: block.where, kind: "norm", x, y, width, height: NORM_HEIGHT });
-      plan.wires.push({ points: [[centre, y - FRAME * (j === 0)], [centre, y + 10]], plain: true });
-      const fork = y + 10;
+      plan.wires.push({ points: [[centre, y - FRAME * (j === 0)], [centre, y + FORK]], plain: true });
+      const fork = y + FORK;
       y = fork;
       if (options.norm !== "post") {
-        plan.wires.push({ points: [[centre, y], [centre, y + 10]] });
-        y += 10;
+        plan.wires.push({ points: [[centre, y], [centre, y + FORK]] });
+        y += FORK;
         add({ place: `${norm}.layer_norm`, name: "Norm", where: block.where, kind: "norm", x, y, width, height: NORM_HEIGHT });
         y += NORM_HEIGHT;
       }
       // Query, key and value: three arrows into attention, as in the paper; the memory brings two of them.
-      plan.wires.push({ points: [[centre, y], [centre, y + 16]] });
+      plan.wires.push({ points: [[centre, y], [centre, y + ENTER]] });
       if (sub === "self_attention") {
-        for (const offset of [-width * 0.28, width * 0.28]) plan.wires.push({ points: [[centre, y + 5], [centre + offset, y + 5], [centre + offset, y + 16]] });
+        for (const offset of [-width * 0.28, width * 0.28]) plan.wires.push({ points: [[centre, y + ENTER / 3], [centre + offset, y + ENTER / 3], [centre + offset, y + ENTER]] });
       }
-      y += 16;
+      y += ENTER;
       add({ ...block, y });
       y += HEIGHT;
-      plan.wires.push({ points: [[centre, y], [centre, y + 12]] });
-      y += 12;
+      plan.wires.push({ points: [[centre, y], [centre, y + sizes.leave]] });
+      y += sizes.leave;
       normalise(options.norm === "post" ? "Add & norm" : "Add");
       const target = turn > 0 ? x : x + width;
       plan.wires.push({ points: [[centre, fork], [rail, fork], [rail, y + NORM_HEIGHT / 2], [target, y + NORM_HEIGHT / 2]], residual: true });
       y += NORM_HEIGHT;
       if (j < subs.length - 1) {
-        plan.wires.push({ points: [[centre, y], [centre, y + 4]], plain: true });
-        y += 4;
+        plan.wires.push({ points: [[centre, y], [centre, y + sizes.next]], plain: true });
+        y += sizes.next;
       }
     });
-    y += FRAME + 14;
-    plan.wires.push({ points: [[centre, y - FRAME - 14], [centre, y]], plain: true });
+    y += FRAME + sizes.label;
+    plan.wires.push({ points: [[centre, y - FRAME - sizes.label], [centre, y]], plain: true });
     plan.frames.push({ x: outer[0] + 0.5, y: bottom, width: outer[1] - 1, height: y - bottom });
     const label = { place, name: `Layer ${i + 1}`, where: name === "encoder" ? "Encoder " : "Decoder ", layer: true, kind: "layer", x: turn > 0 ? outer[0] + 6 : outer[0] + outer[1] - 62, y: y - 20, width: 56, height: 18 };
     add(label);
@@ -281,18 +332,19 @@ function stack(app, plan, name, { title, x, rail, turn, width, outer }) {
 
 function drawBlock(block, choose) {
   const { x, y, width, height, kind } = block;
-  const two = height >= NORM_HEIGHT, narrow = width < 150;
-  block.detail = svg("text", { class: "detail-text", x: x + width / 2, y: y + 30, "text-anchor": "middle" });
+  const two = height >= TIGHT.block, low = height < ROOMY.norm, narrow = width < 150, middle = x + width / 2;
+  block.detail = svg("text", { class: "detail-text", x: middle, y: y + (low ? 26 : 30), "text-anchor": "middle" });
   block.bar = svg("rect", { class: "norm-bar", x: x + 8, y: y + height - 3.5, height: 2, width: 0, rx: 1 });
   const name = narrow ? block.short ?? block.name : block.name;
   const label = block.round ? null : svg("text", {
-    class: "name-text", x: x + width / 2, y: two ? y + 16 : y + height / 2 + 4, "text-anchor": "middle",
+    class: "name-text", x: middle, y: two ? y + (low ? 13.5 : 16) : y + height / 2 + (block.layer ? 4 : 3.5), "text-anchor": "middle",
   }, name);
   const form = block.round
-    ? [svg("circle", { class: "form", cx: x + width / 2, cy: y + height / 2, r: width / 2 }), svg("path", { class: "plus", d: `M${x + width / 2 - 5} ${y + height / 2}h10m-5-5v10` })]
+    ? [svg("circle", { class: "form", cx: middle, cy: y + height / 2, r: width / 2 }), svg("path", { class: "plus", d: `M${middle - 5} ${y + height / 2}h10m-5-5v10` })]
     : [svg("rect", { class: "form", x, y, width, height, rx: block.layer ? 9 : 7 })];
-  if (block.round || block.layer) block.detail.setAttribute("visibility", "hidden");
-  block.element = svg("g", { class: `block ${kind}`, role: "button", onclick: choose }, ...form, label, block.detail, block.bar);
+  if (!two) block.detail.setAttribute("visibility", "hidden");
+  const dot = svg("circle", { class: "changed-dot", cx: x + width - 1, cy: y + 1, r: 5 });
+  block.element = svg("g", { class: `block ${kind}`, role: "button", onclick: choose }, ...form, label, block.detail, block.bar, dot);
 }
 
 function drawFrame(frame) {

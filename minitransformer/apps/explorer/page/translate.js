@@ -18,7 +18,7 @@ export function view(app, root) {
     parts.draw();
     if (app.model && isAlone(app.model)) heading.textContent = "Text";
     const answer = app.translation;
-    if (!answer || answer === shown || !(changed.has("translation") || changed.has("model"))) return;
+    if (!answer || (answer === shown && !changed.has("translation")) || !(changed.has("translation") || changed.has("model"))) return;
     const again = JSON.stringify(shown?.tokens) === JSON.stringify(answer.tokens);
     shown = answer;
     output.replaceChildren(...translation(app, answer, !again));
@@ -99,6 +99,8 @@ function translation(app, answer, animate) {
       answer.source.map(({ text: word }) => [el("span", { class: "token" }, word), " "])) : null,
     ...(answer.notes ?? []).map((note) => el("p", { class: "refusal", role: "status" }, withCode(note))),
     text,
+    app.unchanged ? el("p", { class: "changed-note" }, `Before the change: ${app.unchanged.text} `,
+      el("button", { type: "button", class: "link", onclick: () => app.set({ edits: [] }) }, "Undo all changes")) : null,
     answer.finished === false ? el("p", { class: "muted small" }, "Stopped at the limit of tokens; the model wrote no <end>.") : null,
     el("div", { class: "line-up" },
       el("button", { type: "button", onclick: reveal.play }, "Play again"),
