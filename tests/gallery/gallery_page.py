@@ -7,7 +7,7 @@ import copy
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from minitransformer import Operation, Tensor
 PAGE = Path(__file__).parents[2] / "docs" / "gallery-of-wrong-gradients.md"
 
 INTRODUCTION = Path(__file__).with_name("introduction.md").read_text(encoding="utf-8")
+WRITTEN = "`python tests/gallery/gallery_page.py` writes this document; `--train` repeats the trainings.\n"
 
 OWN = {"the walk": "Backward pass over the graph", "unbroadcast": "Broadcasting"}
 """The headings of the core's mistakes that are not in an elementary rule."""
@@ -34,9 +35,10 @@ def page() -> str:
     trainings = wrong_training.read()
     silent = [one for one in trainings.values() if wrong_training.is_silent(one)]
     parts = [INTRODUCTION.format(n=len(entries), silent=len(silent), idle=silent.count(None))]
+    parts += [row(entry, wrong_training.says(trainings[entry.name])) for entry in entries]
     for title, group in groupby(entries, heading):
-        parts += [f"## {title}\n", *(card(entry, trainings) for entry in group)]
-    return "\n".join(parts)
+        parts += [f"\n## {title}\n", *map(card, group)]
+    return "".join(parts) + f"\n{WRITTEN}"
 
 
 def heading(entry: Entry) -> str:
@@ -75,30 +77,31 @@ def code(entry: Entry) -> str:
     return f"tests/gallery/{'wrong_core' if entry in CORE else 'wrong_operations'}.py"
 
 
-def card(entry: Entry, trainings: Mapping[str, wrong_training.Training | None]) -> str:
+def row(entry: Entry, training: str) -> str:
+    """Return the line of a mistake in the table."""
+    cells = f"[{entry.name}](#{anchor(entry.name)})", entry.card.effect or effect(entry), training, entry.card.caught
+    return f"| {' | '.join(cell.rstrip('.') for cell in cells)} |\n"
+
+
+def card(entry: Entry) -> str:
     """Return the card of a mistake."""
-    text = entry.card
-    rows = {
-        "Effect": text.effect or effect(entry),
-        "In training": wrong_training.says(trainings[entry.name]),
-        "Why weak tests pass": text.missed,
-        "What catches it": text.caught,
-        "Elsewhere": text.met,
-        "See": ", ".join(links(entry)) + ".",
-    }
-    told = "\n".join(f"- **{name}:** {row}" for name, row in rows.items() if row)
-    return f"### {entry.name}\n\n{text.says}\n\n```diff\n- {text.wrong}\n+ {text.right}\n```\n\n{told}\n"
+    text, name = entry.card, anchor(entry.name)
+    on_a_host = re.sub(r"[^\w\- ]", "", entry.name.lower()).replace(" ", "-")
+    place = f'<a id="{name}"></a>\n\n' if name != on_a_host else ""
+    more = [text.missed, *[f"Elsewhere: {text.met}"] * bool(text.met)]
+    more += [f"Exercise [`{text.exercise}`](guides/exercises.md)."] * bool(text.exercise) + [*links(entry)]
+    return (
+        f"\n{place}### {entry.name}\n\n<details><summary>{text.says}</summary>\n\n"
+        f"```diff\n- {text.wrong}\n+ {text.right}\n```\n\n{' '.join(more)}\n\n</details>\n"
+    )
 
 
 def links(entry: Entry) -> Iterator[str]:
-    """Yield where to read on, and where the right version can be written."""
+    """Yield where to read on."""
     if name := derivation(entry):
         yield f"[derivation](derivations/{name}.md)"
-    yield f"[`{source(entry).removeprefix('minitransformer/')}`](../{source(entry)})"
-    if entry.card.exercise:
-        yield f"exercise [`{entry.card.exercise}`](guides/exercises.md)"
-    yield f"[the mistake as code](../{code(entry)}#{anchor(entry.name)})"
-    yield "[its test](../tests/gallery/test_gallery.py#test_the_mistake_is_caught)"
+    yield f"[operation](../{source(entry)})"
+    yield f"[mistake](../{code(entry)}#{anchor(entry.name)})"
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -111,10 +114,10 @@ def effect(entry: Entry) -> str:
     with entry.mistake():
         value, wrong = run(entry.wrong, entry.example)
     if entry.message == VALUE:
-        return f"The output {difference(value, right)}."
+        return f"the output: {difference(value, right)}"
     names = names_of(entry)
     worst = max(wrong, key=lambda place: distance(wrong[place], gradients[place]))
-    return f"The gradient of `{names[worst]}` {difference(wrong[worst], gradients[worst])}."
+    return f"`{names[worst]}`: {difference(wrong[worst], gradients[worst])}"
 
 
 def names_of(entry: Entry) -> list[str]:
@@ -140,23 +143,22 @@ def distance(wrong: Any, right: Any) -> float:
 
 
 def difference(wrong: Any, right: Any) -> str:
-    """Say how two arrays differ: in length, in direction, or in both."""
+    """Say how two arrays differ: in direction, as an angle, and in length, as a factor."""
     if not np.isfinite(wrong).all():
-        return "contains NaN"
+        return "NaN"
     lengths = np.linalg.norm(wrong), max(np.linalg.norm(right), 1e-300)
     if lengths[0] == 0:
-        return "is zero"
+        return "zero"
     ratio, cosine = lengths[0] / lengths[1], (wrong / lengths[0] * (right / lengths[1])).sum()
     size = f"{ratio:.0f}" if ratio >= 100 else f"{ratio:.2g}"
     if cosine < -1 + 1e-9:
-        return "points the opposite way" + f" and is {size} times as long" * (size != "1")
+        return "opposite" + f", × {size}" * (size != "1")
     if cosine > 1 - 1e-9 and size != "1":
-        return f"has the right direction and is {size} times as long"
+        return f"× {size}"
     angle, error = np.degrees(np.arccos(min(cosine, 1.0))), distance(wrong, right)
     if angle < 0.5 and size == "1":
-        return f"has a relative error of {error:.1g}"
-    parts = [f"{angle:.0f}° off"] * bool(angle >= 0.5) + [f"{size} times as long"] * (size != "1")
-    return f"is {' and '.join(parts)} (relative error {error:.2g})"
+        return f"relative error {error:.1g}"
+    return ", ".join([f"{angle:.0f}°"] * bool(angle >= 0.5) + [f"× {size}"] * (size != "1"))
 
 
 if __name__ == "__main__":

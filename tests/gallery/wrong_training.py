@@ -275,10 +275,5 @@ def is_silent(one: Training | None) -> bool:
 def says(one: Training | None) -> str:
     """Return the result of a training in words."""
     if one is None:
-        return "It changes no number in this model."
-    if one.end:
-        return f"{one.end}."
-    right, wrong = (f"{100 * share:.0f} %" for share in (one.right, one.wrong))
-    if is_silent(one):
-        return f"{wrong} of the symbols are right, as without the mistake."
-    return f"{wrong} of the symbols are right, {right} without the mistake."
+        return "-"
+    return one.end or ("same" if is_silent(one) else f"{100 * one.wrong:.0f} %")
