@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -117,24 +116,6 @@ def point_links(app: Any, docname: str, source: list[str]) -> None:
     source[0] = to_site(text, "../tutorials/", "../tutorials/" if "/" in docname else "tutorials/")
 
 
-def list_tutorials(app: Any, docname: str, source: list[str]) -> None:
-    """List what each tutorial leads to, and how long it takes."""
-    if docname == "tutorials/index":
-        source[0] += "\n## In reading order\n\n| tutorial | afterwards you can | minutes |\n|---|---|---|\n"
-        source[0] += "".join(map(line_of, sorted(TUTORIALS.glob("[0-9][0-9]-*.md"))))
-
-
-def line_of(tutorial: Path) -> str:
-    """Return a tutorial's line in the list of all: its title, the first thing that it teaches, and its time."""
-    text = tutorial.read_text(encoding="utf-8")
-    title, goal, minutes = (
-        found[1] if (found := re.search(pattern, text, re.M | re.S)) else ""
-        for pattern in (r"^# ([^\n]+)", r"you can\W+?\n+- (.+?)\n(?:-|\n)", r"\*\*Time:\*\* (\d+)")
-    )
-    goal = to_site(" ".join(goal.split()), "../docs/", "../").replace("|", "&#124;").rstrip(".;,")
-    return f"| {int(tutorial.name[:2])} [{title}]({tutorial.stem}.ipynb) | {goal} | {minutes} |\n"
-
-
 def write_explorer(app: Any, exception: Exception | None) -> None:
     """Write the explorer of the front page, unless what it is made of has not changed."""
     if exception is None and app.builder.format == "html":
@@ -167,6 +148,5 @@ def setup(app: Any) -> None:
     # This extension only copies files at the end, but does not declare that pages may be read in parallel.
     app.extensions["sphinx-mathjax-offline"].parallel_read_safe = True
     app.connect("builder-inited", bring_tutorials)
-    app.connect("source-read", list_tutorials)
     app.connect("source-read", point_links)
     app.connect("build-finished", write_explorer)

@@ -36,11 +36,14 @@ The source file, with its two passes on arrays and the same function in elementa
 
 
 def list_operations(app: Any, docname: str, source: list[str]) -> None:
-    """Add a section for each operation to their page."""
+    """Add a section for each operation to their page, in the order of its table."""
     if docname == "api/ops":
-        for name in minitransformer.ops.registry:
+        table, heading, rest = source[0].partition("## Positions")
+        parts = []
+        for name in sorted(minitransformer.ops.registry, key=lambda name: table.index(f"`{name}`")):
             title, page = name.replace("_", " ").capitalize(), name.replace("_", "-")
-            source[0] += SECTION.format(module=name, title=title, page=page)
+            parts.append(SECTION.format(module=name, title=title, page=page))
+        source[0] = "".join([table, *parts, f"\n{heading}", rest])
 
 
 def change_docstring(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:

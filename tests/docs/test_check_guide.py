@@ -23,6 +23,7 @@ RUN = {
     "Columns of a pandas DataFrame": "pandas",
     "Several values and complex numbers": "numpy",
     "Second derivatives": "numpy",
+    "An operation of this project": "numpy",
     "The eight verdicts": "numpy",
 }
 """Sections whose code is run as it stands, with the library that each needs."""

@@ -34,12 +34,6 @@ def package():
     return runpy.run_path(f"{ROOT / '.ci' / 'package.py'}")
 
 
-@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)
-def test_every_link_leads_somewhere(path):
-    for link in LINK.findall(read(path)):
-        assert (path.parent / link).exists(), link
-
-
 def test_the_version_is_the_same_everywhere(settings):
     assert settings["metadata"]["version"] == "attr: minitransformer.__version__"
     citation = read(ROOT / "CITATION.cff")

@@ -31,13 +31,6 @@ def test_the_moving_picture_is_small_and_ends_with_what_the_second_command_print
     assert "<script" not in picture
 
 
-def test_every_link_leads_somewhere():
-    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "tutorials").glob("*.md")]:
-        prose = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
-        for link in re.findall(r"\]\(([^)#]+)\)", prose):
-            assert link.startswith("https://") or (page.parent / link).exists(), f"{page.name}: {link}"
-
-
 def test_its_numbers_are_those_of_the_project():
     cards = tomllib.loads((ROOT / "tests" / "gallery" / "cards.toml").read_text(encoding="utf-8"))
     counts = {"mistakes": len(cards), "exercises": len(mt.learn.bank())}
