@@ -247,7 +247,7 @@ def test_own_parts_train_and_write(training, tmp_path, capsys, without_pictures,
     assert "every part is yours: no backward pass of the engine was executed" in told
     top_p = mine / find("top-p").file
     top_p.write_text("def nucleus(p, top_p):\n    raise ZeroDivisionError\n")
-    assert "the engine's are used" in said(capsys, "write", out, "--top-p", "0.5")[2]
+    assert f"add --with {mine}" in said(capsys, "write", out, "--top-p", "0.5")[2]
     status, _, err = said(capsys, "write", out, "--top-p", "0.5", "--with", str(mine))
     assert status == 2
     assert f"line 2 of {top_p} failed with ZeroDivisionError" in err

@@ -1,6 +1,7 @@
 """A learner's folder: what they wrote stays theirs, and how far they came is kept."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,19 @@ def test_the_folder_is_found_upwards(tmp_path, monkeypatch, here, found):
     monkeypatch.chdir(tmp_path / here)
     assert find_folder() == Path(found)
     assert command("hint", folder=find_folder()) == "minitransformer learn hint"
+
+
+def test_nothing_above_the_home_folder_and_nothing_of_another_program_is_found(tmp_path, monkeypatch):
+    Book.open(tmp_path / FOLDER)
+    other = tmp_path / "home" / "other"
+    other.mkdir(parents=True)
+    (other / ".progress.json").write_text("{}")
+    monkeypatch.chdir(other)
+    assert find_folder() == Path("../..") / FOLDER
+    monkeypatch.setenv("USERPROFILE" if os.name == "nt" else "HOME", str(tmp_path / "home"))
+    assert find_folder() == FOLDER
+    Book.open(tmp_path / "home" / FOLDER)
+    assert find_folder() == Path("..") / FOLDER
 
 
 def test_a_folder_made_inside_itself_is_not_preferred(tmp_path, monkeypatch):

@@ -144,12 +144,16 @@ def test_the_last_open_one_is_not_called_right(learn):
     assert "No exercise is open: all of them are right." in learn("next")[1]
 
 
-def test_next_goes_past_what_is_open_and_comes_back(learn):
+def test_next_goes_past_what_is_open_and_comes_back(learn, monkeypatch):
     names = [exercise.name for exercise in bank()]
     assert f"now: {names[1]}" in learn("next")[1]
+    monkeypatch.setattr("minitransformer.apps.cli.learn.CLONE", learn.folder)  # installed without the tutorials
+    monkeypatch.chdir(learn.folder)
     solve(learn.folder, names[2])
     learn("check", names[2])
-    assert f"now: {names[3]}" in learn("next")[1]
+    text = learn("next")[1]
+    assert f"now: {names[3]}" in text
+    assert "in a clone of the repository, `minitransformer tutorials 2` opens it" in text
 
 
 def test_reset_keeps_what_was_written(learn):
@@ -279,8 +283,15 @@ def test_what_another_terminal_does_while_files_are_watched_is_kept(learn, monke
         other.finish(find(names[2]))
         solve(learn.folder, names[0])
 
-    at_each_look(monkeypatch, elsewhere, lambda: solve(learn.folder, names[1]))
-    assert learn()[0] == 0  # all are right, the other terminal's one too
+    def skip():
+        other = Book.open(learn.folder)
+        other.advance()
+        other.save()
+
+    at_each_look(monkeypatch, skip, elsewhere, lambda: solve(learn.folder, names[1]))
+    status, text = learn()
+    assert status == 0  # all are right, the other terminal's one too
+    assert text.index(f"now: {names[1]}") < text.index(f"{names[0]}: right.")
     kept = Book.open(learn.folder)
     assert kept.done == set(names)
     assert kept.hints == {names[1]: 1}

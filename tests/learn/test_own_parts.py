@@ -452,8 +452,8 @@ def test_a_run_with_own_parts_from_training_to_translation(without_pictures, tmp
     _, _, noted = run(capsys, "translate", str(out), "--", "one")
     assert "2 of this model's parts are functions in" in noted
     monkeypatch.chdir(tmp_path)  # from elsewhere no code is run that the run folder names
-    _, _, noted = run(capsys, "translate", str(out), "--", "one")
-    assert f"(add --with {own})" in noted
+    status, _, told = run(capsys, "translate", str(out), "--", "one")
+    assert (status, f"which is not this directory's; add --with {own}" in told) == (2, True)
     _, _, noted = run(capsys, "evaluate", str(out), "--with", str(own))
     assert "2 of this model's parts are functions in" in noted
 
@@ -575,7 +575,7 @@ def own_run(without_drawn_parts, tmp_path, monkeypatch, capsys):
 def test_the_folder_of_with_is_used_wherever_it_is(own_run, tmp_path, capsys):
     out, own = own_run
     moved = own.rename(tmp_path / "elsewhere")
-    assert f"(add --with {own}); the engine's are used" in run(capsys, "translate", str(out), "--", "one")[2]
+    assert f"in {own}, which no longer exists" in run(capsys, "translate", str(out), "--", "one")[2]
     assert (
         f"1 of this model's parts are functions in {moved}"
         in (run(capsys, "translate", str(out), "--with", str(moved), "--", "one")[2])
@@ -589,8 +589,9 @@ def test_a_folder_that_is_gone_is_noted_in_few_words(own_run, monkeypatch, capsy
     own.rename(own.parent / "elsewhere")
     monkeypatch.chdir(own.parent)
     error = run(capsys, "translate", str(out), "--", "one")[2]
-    assert f"1 of this model's parts are functions in {own}, which no longer exists; the engine's are used" in error
+    assert f"1 of this model's parts are functions in {own}, which no longer exists (--with names another folder); the engine's are used" in error
     assert "no longer solved" not in error
+    assert "training must continue with the functions that it started with" in run(capsys, "resume", str(out))[2]
 
 
 def test_a_folder_that_would_not_be_used_is_refused(own_run, tmp_path, capsys):
@@ -605,9 +606,7 @@ def test_a_folder_that_would_not_be_used_is_refused(own_run, tmp_path, capsys):
 
 def test_training_goes_on_with_the_same_functions_or_not_at_all(own_run, capsys):
     out, own = own_run
-    status, _, error = run(capsys, "resume", str(out))
-    assert status == 2
-    assert "training must continue with the functions that it started with" in error
+    assert f"add --with {own}" in run(capsys, "resume", str(out))[2]
     assert run(capsys, "resume", str(out), "--with", str(own))[0] == 0
     spoil(own, "warm-up", "(step, d_model", "((step, d_model")
     status, _, error = run(capsys, "resume", str(out), "--with", str(own))

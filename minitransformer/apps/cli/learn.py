@@ -19,6 +19,7 @@ from minitransformer.apps.cli import clinic
 from minitransformer.apps.cli.chapter_training import LAST, run_training, suggest_training, training_command
 from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.cli.parser import path
+from minitransformer.apps.cli.tutorials import CLONE
 from minitransformer.apps.learn import (
     Book,
     Exercise,
@@ -166,7 +167,12 @@ def _introduce(book: Book) -> int:
     print(f"     {book.path(exercise)}")
     tutorial, _, heading = exercise.tutorial.partition("#")
     where = f"tutorials/{tutorial}.ipynb"
-    print(f"     read: {where if Path(where).is_file() else f'`minitransformer tutorials {int(tutorial[:2])}`'}")
+    if not Path(where).is_file():
+        number = int(tutorial[:2])
+        where = f"`minitransformer tutorials {number}`"
+        if not (CLONE / "tutorials").is_dir():  # the package was installed without them
+            where = f"tutorial {number}; in a clone of the repository, {where} opens it"
+    print(f"     read: {where}")
     if heading:
         print(f"           {heading.replace('-', ' ')!r}")
     return 0
@@ -245,8 +251,11 @@ def _watch(book: Book) -> int:
             time.sleep(LOOK)
             now = _save_times(book)
             changed = [exercise for exercise in bank() if now[exercise.name] != seen[exercise.name]]
-            seen = now
+            seen, before = now, book.current
             book.reread()
+            if book.current != before:  # `learn next` in another terminal
+                print(f"\n{'-' * WIDTH}")
+                _introduce(book)
             for exercise in changed:
                 print(f"\n{'-' * WIDTH}")
                 _check_and_go_on(book, exercise)

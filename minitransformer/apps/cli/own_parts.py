@@ -266,11 +266,10 @@ def _parts_of_run(args: argparse.Namespace, needed: bool) -> AbstractContextMana
         return nullcontext()
     if own is None:
         own = find_folder()
-        if own.resolve() != Path(kept.folder):
-            without(f"{these} (add --with {shlex.quote(kept.folder)})")
-            return nullcontext()
-        if not own.is_dir():
-            without(f"{these}, which no longer exists")
+        if own.resolve() != Path(kept.folder) or not own.is_dir():
+            if Path(kept.folder).is_dir():  # its code is not run unasked: somebody else may have made the run
+                raise UsageError(f"{these}, which is not this directory's; add --with {shlex.quote(kept.folder)}")
+            without(f"{these}, which no longer exists (--with names another folder)")
             return nullcontext()
     parts = kept.open(own)
     for name, why in parts.broken.items():

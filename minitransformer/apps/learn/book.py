@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
@@ -24,15 +24,30 @@ PROGRESS = ".progress.json"
 def find_folder() -> Path:
     """Return the learner's folder, relative to the current one; `my-exercises` if there is none yet.
 
-    It is the current folder or the nearest one above, if that is a learner's folder or contains `my-exercises`.
+    It is the current folder or the nearest one above, if that is a learner's folder or contains one named
+    `my-exercises`. The search ends at the home folder, and at a folder of another user.
     """
-    for depth in range(len(Path.cwd().parts)):
-        above = Path(*[os.pardir] * depth)
-        if os.path.isfile(above / PROGRESS):
-            return above
-        if os.path.isdir(above / FOLDER):
-            return above / FOLDER
+    for above in _folders_above():
+        for folder in (above, above / FOLDER):
+            if _is_a_learners(folder):
+                return folder
     return FOLDER
+
+
+def _folders_above() -> Iterator[Path]:
+    """Yield the current folder, then those above it that are searched, each relative to the current one."""
+    here, home = Path.cwd(), os.path.realpath(os.path.expanduser("~"))
+    for depth, folder in enumerate((here, *here.parents)):
+        if folder.stat().st_uid != here.stat().st_uid or folder.parent == folder != here:
+            return
+        yield Path(*[os.pardir] * depth)
+        if str(folder) == home:
+            return
+
+
+def _is_a_learners(folder: Path) -> bool:
+    """Return whether a folder is one that this package has made: with progress, and files of exercises."""
+    return (folder / PROGRESS).is_file() and any(folder.glob("[0-9][0-9]-*/[0-9][0-9]_*.py"))
 
 
 def command(*words: str, folder: Path | None = None) -> str:
