@@ -589,7 +589,7 @@ def test_a_folder_that_is_gone_is_noted_in_few_words(own_run, monkeypatch, capsy
     own.rename(own.parent / "elsewhere")
     monkeypatch.chdir(own.parent)
     error = run(capsys, "translate", str(out), "--", "one")[2]
-    assert f"1 of this model's parts are functions in {own}, which no longer exists (--with names another folder); the engine's are used" in error
+    assert f"functions in {own}, which no longer exists (--with names another folder); the engine's are used" in error
     assert "no longer solved" not in error
     assert "training must continue with the functions that it started with" in run(capsys, "resume", str(out))[2]
 
