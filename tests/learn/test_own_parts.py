@@ -104,7 +104,7 @@ def trial(folder, only=PARTS, limits=None, tell=print, **changes):
 
 
 def test_every_part_is_an_exercise_that_some_pass_calls():
-    called = {name for names in {**PASSES, **TRAINING}.values() for name in names}
+    called = {name for _, names in {**PASSES, **TRAINING}.values() for name in names}
     assert called == {*PARTS}
     assert len(PARTS) == len(set(PARTS))
     assert {*PARTS} <= {exercise.name for exercise in bank()}

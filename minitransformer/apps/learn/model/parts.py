@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from traceback import FrameSummary, extract_tb
 from typing import Any
 
 from minitransformer.apps.learn.answers import load_answer
 from minitransformer.apps.learn.bank import find
-from minitransformer.apps.learn.model.passes import PASSES, StandIns
+from minitransformer.apps.learn.model.passes import PASSES
 from minitransformer.apps.learn.model.stacks import STACKS
 from minitransformer.apps.learn.model.training import TRAINING
 from minitransformer.apps.learn.solutions import solution_of
@@ -82,18 +83,17 @@ class Parts:
         """Return one part of the learner's, its inputs watched for writing; all others are the engine's."""
         return Parts(self.folder, {name: watch(self.functions[name])})
 
-    def stand_ins(self) -> StandIns:
+    def stand_ins(self) -> dict[Any, partial[Any]]:
         """Return the replacements by function of the engine.
 
         Where a pass calls several functions and some are missing, the exercise's own solution takes their place.
         """
-        others: StandIns = {}
-        for make, names in {**PASSES, **TRAINING}.items():
-            if any(name in self.functions for name in names):
-                passes = make({name: self.functions.get(name) or solution_of(name) for name in names})
-                for other in passes.values():
-                    vars(other)["calls"] = [self.functions[name] for name in names if name in self.functions]
-                others |= passes
+        others: dict[Any, partial[Any]] = {}
+        for function, (adapt, names) in {**PASSES, **TRAINING}.items():
+            if mine := [self.functions[name] for name in names if name in self.functions]:
+                other = partial(adapt, {name: self.functions.get(name) or solution_of(name) for name in names})
+                vars(other)["calls"] = mine
+                others[function] = other
         return others
 
     @contextmanager

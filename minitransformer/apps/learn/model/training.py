@@ -1,17 +1,17 @@
 """The walk over the graph, the start, the steps and the search, with the functions of exercises.
 
-As in ``passes.py``, ``f`` maps the names of exercises to functions.
+As in ``passes.py``, ``f`` maps the names of exercises to functions, and the other arguments are those of the engine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from minitransformer import ops, optim
-from minitransformer.apps.learn.model.passes import Functions, StandIns, like
+from minitransformer.apps.learn.model.passes import Functions, StandIn, like
 from minitransformer.arrays import Array
 from minitransformer.autograd import Node, Tensor, accumulate, backpropagate, count_uses
 from minitransformer.data import decoder_input
@@ -55,156 +55,123 @@ def _is_zero(d: Any) -> bool:
     return d is None or (np.ndim(d) == 0 and not d)
 
 
-def walk(f: Functions) -> StandIns:
-    """Make stand-ins for the backward pass over the graph: an order of its nodes, and the sum of what each receives."""
-
-    def backward(root: Node, d_output: Array, release: bool = False) -> None:
-        count_uses(root)  # refuses values that were changed, and graphs that were released
-        nodes: dict[int, Any] = {}
-        parts: dict[int, list[int]] = {}
-        stack: list[Any] = [root]
-        while stack:
-            target = stack.pop()
-            if id(target) in nodes:
-                continue
-            nodes[id(target)] = target
-            edges = [edge.target for edge in target.edges if edge] if isinstance(target, Node) else []
-            parts[id(target)] = [id(part) for part in edges]
-            stack += edges
-        cache: dict[int, Sequence[Any]] = {}
-        order = f["order-of-a-graph"](parts, id(root))
-        steps = []
-        for name in reversed([name for name in order if isinstance(nodes[name], Node)]):
-            node = nodes[name]
-            places = [i for i, edge in enumerate(node.edges) if edge]
-            steps.append((name, tuple(parts[name]), tuple(Slope(node, i, cache, d_output.dtype) for i in places)))
-        d = f["walk-back"](steps, d_output)
-        for name, target in nodes.items():
-            if isinstance(target, Tensor) and not _is_zero(d.get(name)):
-                accumulate(target, np.asarray(d[name], dtype=target.data.dtype))
-            elif release and isinstance(target, Node):
-                target.backward, target.edges = None, ()
-
-    return {backpropagate: backward}
+def walk(f: Functions, root: Node, d_output: Array, release: bool = False) -> None:
+    """Walk back over the graph: find an order of its nodes, and add up what each receives."""
+    count_uses(root)  # refuses values that were changed, and graphs that were released
+    nodes: dict[int, Any] = {}
+    parts: dict[int, list[int]] = {}
+    stack: list[Any] = [root]
+    while stack:
+        target = stack.pop()
+        if id(target) in nodes:
+            continue
+        nodes[id(target)] = target
+        edges = [edge.target for edge in target.edges if edge] if isinstance(target, Node) else []
+        parts[id(target)] = [id(part) for part in edges]
+        stack += edges
+    cache: dict[int, Sequence[Any]] = {}
+    order = f["order-of-a-graph"](parts, id(root))
+    steps = []
+    for name in reversed([name for name in order if isinstance(nodes[name], Node)]):
+        node = nodes[name]
+        places = [i for i, edge in enumerate(node.edges) if edge]
+        steps.append((name, tuple(parts[name]), tuple(Slope(node, i, cache, d_output.dtype) for i in places)))
+    d = f["walk-back"](steps, d_output)
+    for name, target in nodes.items():
+        if isinstance(target, Tensor) and not _is_zero(d.get(name)):
+            accumulate(target, np.asarray(d[name], dtype=target.data.dtype))
+        elif release and isinstance(target, Node):
+            target.backward, target.edges = None, ()
 
 
-def initial_weights(f: Functions) -> StandIns:
-    """Make stand-ins for Xavier initialisation."""
-
-    def draw(rng: np.random.Generator, n_in: int, n_out: int) -> Array:
-        return np.asarray(f["xavier"](rng, n_in, n_out), dtype=np.float64).reshape(n_in, n_out)
-
-    return {xavier: draw}
+def initial_weights(f: Functions, rng: np.random.Generator, n_in: int, n_out: int) -> Array:
+    """Return the initial weights of Xavier initialisation."""
+    return np.asarray(f["xavier"](rng, n_in, n_out), dtype=np.float64).reshape(n_in, n_out)
 
 
-def schedule(f: Functions) -> StandIns:
-    """Make stand-ins for the learning rate of the paper."""
-    return {optim.warmup: lambda step, d_model, warmup_steps: float(f["warm-up"](step, d_model, warmup_steps))}
+def schedule(f: Functions, step: int, d_model: int, warmup_steps: int) -> float:
+    """Return the learning rate of the paper."""
+    return float(f["warm-up"](step, d_model, warmup_steps))
 
 
-def adam(f: Functions) -> StandIns:
-    """Make stand-ins for a step of Adam on a slice of all parameters, laid side by side."""
-
-    def step(
-        theta: Array,
-        g: Array,
-        m: Array,
-        v: Array,
-        t: int,
-        learning_rate: float,
-        betas: tuple[float, float],
-        eps: float,
-        decay: float = 0.0,
-        decayed: Iterable[slice] = (),
-    ) -> None:
-        if decay:
-            raise ValueError(
-                "adam-step has no weight decay, found --weight-decay; leave it out, or add --but adam-step"
-            )
-        found = f["adam-step"](theta, g, m, v, t, learning_rate, *betas, eps)
-        for array, value in zip((theta, m, v), found, strict=True):
-            array[...] = value
-
-    return {update: step}
+def adam(
+    f: Functions,
+    theta: Array,
+    g: Array,
+    m: Array,
+    v: Array,
+    t: int,
+    learning_rate: float,
+    betas: tuple[float, float],
+    eps: float,
+    decay: float = 0.0,
+    decayed: Iterable[slice] = (),
+) -> None:
+    """Do a step of Adam on a slice of all parameters, laid side by side."""
+    if decay:
+        raise ValueError("adam-step has no weight decay, found --weight-decay; leave it out, or add --but adam-step")
+    found = f["adam-step"](theta, g, m, v, t, learning_rate, *betas, eps)
+    for array, value in zip((theta, m, v), found, strict=True):
+        array[...] = value
 
 
-def targets(f: Functions) -> StandIns:
-    """Make stand-ins for what the decoder sees in training."""
-
-    def seen(target_output: Any) -> Any:
-        return np.asarray(f["shifted-targets"](target_output)).reshape(target_output.shape)
-
-    return {decoder_input: seen}
+def targets(f: Functions, target_output: Any) -> Any:
+    """Return what the decoder sees in training."""
+    return np.asarray(f["shifted-targets"](target_output)).reshape(target_output.shape)
 
 
-def greedy_search(f: Functions) -> StandIns:
-    """Make stand-ins for greedy decoding, one sentence after another."""
+def greedy_search(
+    f: Functions, model: Transformer, source_ids: Any, max_length: int | None = None, rules: SearchOptions = PAPER
+) -> list[list[int]]:
+    """Return the sentences of greedy decoding, one after another."""
+    source_ids = as_sources(source_ids)
+    found = []
+    most_written = limits(source_ids, rules.most_written if max_length is None else max_length)
+    for source, most in zip(source_ids, most_written.tolist(), strict=True):
+        cache = model.new_cache(source[None][:, : max(1, int((source != 0).sum()))])
 
-    def decode(
-        model: Transformer, source_ids: Any, max_length: int | None = None, rules: SearchOptions = PAPER
-    ) -> list[list[int]]:
-        source_ids = as_sources(source_ids)
-        found = []
-        most_written = limits(source_ids, rules.most_written if max_length is None else max_length)
-        for source, most in zip(source_ids, most_written.tolist(), strict=True):
-            cache = model.new_cache(source[None][:, : max(1, int((source != 0).sum()))])
+        def next_scores(tokens: Any, cache: Any = cache, most: int = most) -> Array:
+            scores = model.step(np.array([[tokens[-1]]]), cache)[0, 0]
+            n_written = len(tokens) - 1  # the first token is the start
+            rules.restrict(scores[None], n_written, np.array([n_written + 1 == most]))
+            exclude(scores)
+            return to_host(np.arange(len(scores)), scores)[1]  # refuses NaN
 
-            def next_scores(tokens: Any, cache: Any = cache, most: int = most) -> Array:
-                scores = model.step(np.array([[tokens[-1]]]), cache)[0, 0]
-                n_written = len(tokens) - 1  # the first token is the start
-                rules.restrict(scores[None], n_written, np.array([n_written + 1 == most]))
-                exclude(scores)
-                return to_host(np.arange(len(scores)), scores)[1]  # refuses NaN
-
-            found.append([int(token) for token in f["greedy-decoding"](next_scores, most)])
-        return found
-
-    return {greedy: decode}
+        found.append([int(token) for token in f["greedy-decoding"](next_scores, most)])
+    return found
 
 
-def beam(f: Functions) -> StandIns:
-    """Make stand-ins for the best continuations of each sentence's hypotheses."""
-
-    def best(log_p: Array, logits: Array, beam: int) -> tuple[Any, Any, Array]:
-        next_log_p = np.asarray(ops.log_softmax.forward(logits.astype(np.float64))[0])
-        exclude(next_log_p)
-        width = min(beam, next_log_p[0].size)
-        steps = [f["beam-step"](*sentence, width) for sentence in zip(log_p, next_log_p, strict=True)]
-        parents, tokens, totals = (np.stack([np.asarray(step[i]) for step in steps]) for i in range(3))
-        return parents, tokens, totals
-
-    return {best_continuations: best}
+def beam(f: Functions, log_p: Array, logits: Array, beam: int) -> tuple[Any, Any, Array]:
+    """Return the best continuations of each sentence's hypotheses."""
+    next_log_p = np.asarray(ops.log_softmax.forward(logits.astype(np.float64))[0])
+    exclude(next_log_p)
+    width = min(beam, next_log_p[0].size)
+    steps = [f["beam-step"](*sentence, width) for sentence in zip(log_p, next_log_p, strict=True)]
+    parents, tokens, totals = (np.stack([np.asarray(step[i]) for step in steps]) for i in range(3))
+    return parents, tokens, totals
 
 
-def penalty(f: Functions) -> StandIns:
-    """Make stand-ins for the length penalty, from the scores that it makes."""
-
-    def of(length: Any, alpha: float) -> Any:
-        lengths = np.asarray(length)
-        scores, _ = f["length-penalty"](-np.ones(max(1, lengths.size)), lengths.reshape(-1), alpha)
-        return -1 / like(scores, np.ones(lengths.shape))
-
-    return {length_penalty: of}
+def penalty(f: Functions, length: Any, alpha: float) -> Any:
+    """Return the length penalty, from the scores that it makes."""
+    lengths = np.asarray(length)
+    scores, _ = f["length-penalty"](-np.ones(max(1, lengths.size)), lengths.reshape(-1), alpha)
+    return -1 / like(scores, np.ones(lengths.shape))
 
 
-def top_p(f: Functions) -> StandIns:
-    """Make stand-ins for the probabilities of the tokens that may be drawn, text by text."""
-
-    def kept(p: Array, top_p: float) -> Array:
-        return like(np.stack([f["top-p"](row, top_p) for row in p.reshape(-1, p.shape[-1])]), p)
-
-    return {keep_top_p: kept}
+def top_p(f: Functions, p: Array, top_p: float) -> Array:
+    """Return the probabilities of the tokens that may be drawn, text by text."""
+    return like(np.stack([f["top-p"](row, top_p) for row in p.reshape(-1, p.shape[-1])]), p)
 
 
-TRAINING: dict[Callable[[Functions], StandIns], tuple[str, ...]] = {
-    walk: ("order-of-a-graph", "walk-back"),
-    initial_weights: ("xavier",),
-    schedule: ("warm-up",),
-    adam: ("adam-step",),
-    targets: ("shifted-targets",),
-    greedy_search: ("greedy-decoding",),
-    beam: ("beam-step",),
-    penalty: ("length-penalty",),
-    top_p: ("top-p",),
+TRAINING: dict[Any, StandIn] = {
+    backpropagate: (walk, ("order-of-a-graph", "walk-back")),
+    xavier: (initial_weights, ("xavier",)),
+    optim.warmup: (schedule, ("warm-up",)),
+    update: (adam, ("adam-step",)),
+    decoder_input: (targets, ("shifted-targets",)),
+    greedy: (greedy_search, ("greedy-decoding",)),
+    best_continuations: (beam, ("beam-step",)),
+    length_penalty: (penalty, ("length-penalty",)),
+    keep_top_p: (top_p, ("top-p",)),
 }
-"""Each maker of stand-ins with the exercises whose functions it calls."""
+"""As ``PASSES``."""
