@@ -1,8 +1,8 @@
 """Forward and backward passes that call the functions of exercises, as stand-ins for the engine's.
 
-Each takes ``f``, which maps the names of exercises to functions, and then the arguments and saved values of the engine's
-pass, so one may be the learner's and the other the engine's. What an exercise asks for is called as its text says;
-everything else here is bookkeeping: shapes, types, and the order of arguments.
+Each takes ``f``, which maps the names of exercises to functions, and then the arguments and saved values of the
+engine's pass, so one may be the learner's and the other the engine's. What an exercise asks for is called as its text
+says; everything else here is bookkeeping: shapes, types, and the order of arguments.
 """
 
 from __future__ import annotations
