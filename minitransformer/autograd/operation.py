@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from minitransformer.arrays import Array, operand
@@ -66,7 +67,7 @@ class Operation:
         edges = edges_to(inputs)
         while edges and edges[-1] is None:  # trailing options have no gradient, and backward may leave them out
             edges.pop()
-        return make_tensor(self.name, value, edges, lambda d_output: self.backward(saved, d_output))
+        return make_tensor(self.name, value, edges, partial(self.backward, saved))
 
     def __repr__(self) -> str:
         return f"Operation({self.name})"

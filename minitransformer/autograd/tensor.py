@@ -32,7 +32,7 @@ def make_tensor(
     # NumPy turns arrays without axes into scalars; a tensor always holds an array.
     tensor._data = value if isinstance(value, xp.ndarray) else asarray(value)
     tensor.grad = tensor._watch = None
-    tensor._requires_grad = any(edge is not None for edge in edges)
+    tensor._requires_grad = any(edges)
     tensor._node = Node(name, edges, backward) if tensor._requires_grad else None
     return tensor
 

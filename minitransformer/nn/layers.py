@@ -94,10 +94,13 @@ class MultiHeadAttention(Module):
         inputs = (x, memory, self.w_in, self.w_out, self.b_in, self.b_out)
         later = self._later_options(x, memory)
         options = {"mask": mask, "causal": causal, "n_heads": self.options.n_heads, **later}
-        if maps is None and not later:
-            return ops.multi_head_attention(*inputs, **options, block_size=self._block_size())
         if maps is None:
-            return ops.grouped_query_attention(*inputs, **options, block_size=self._block_size())
+            # With recompute a layer runs twice, first without a graph; both runs must round in the same way.
+            for_training = is_recording() or self.options.recompute
+            block_size = self.options.attention_block or (None if for_training else QUERIES)
+            if later:
+                return ops.grouped_query_attention(*inputs, **options, block_size=block_size)
+            return ops.multi_head_attention(*inputs, **options, block_size=block_size)
         if is_recording() and any(t is not None and t.requires_grad for t in inputs):
             raise RuntimeError(
                 "MultiHeadAttention: no gradient flows past recorded maps; wrap the call in `with no_grad():`"
@@ -111,17 +114,12 @@ class MultiHeadAttention(Module):
     def _later_options(self, x: Tensor, memory: Tensor | None) -> dict[str, Any]:
         """Return what grouped-query attention needs; nothing for the paper's attention."""
         o = self.options
-        rotate, bias = (memory is None and o.positions == kind for kind in ("rotary", "alibi"))
+        rotate = memory is None and o.positions == "rotary"
+        bias = memory is None and o.positions == "alibi"
         if not (rotate or bias) and o.kv_heads == o.n_heads:
             return {}
         table = ops.alibi(o.n_heads, x.shape[1], o.dtype)[None] if bias else None  # (1, H, T, T), for all sentences
         return {"n_kv_heads": o.kv_heads, "rotate": rotate, "bias": table}
-
-    def _block_size(self) -> int | None:
-        """Return how many queries attention computes at a time; None for all."""
-        # With recompute a layer runs twice, first without a graph; both runs must round in the same way.
-        for_training = is_recording() or self.options.recompute
-        return self.options.attention_block or (None if for_training else QUERIES)
 
     def step(
         self, x: Array, stored: KeysAndValues, mask: Array | None, own: bool = True, past: Past | None = None

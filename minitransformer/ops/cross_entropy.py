@@ -46,8 +46,11 @@ from minitransformer.ops.linear import rows
 from minitransformer.ops.log_softmax import composed as composed_log_softmax
 
 
-def check(logits: Any, targets: Any, label_smoothing: float, ignore_index: int | None) -> None:
-    """Reject arrays whose types or shapes do not match, and options out of range."""
+def read_targets(
+    logits: Any, targets: Any, label_smoothing: float, ignore_index: int | None
+) -> tuple[Array, Array, int]:
+    """Return the targets with 0 for ignored ones, which rows count, and how many; reject wrong input."""
+    targets = targets if hasattr(targets, "dtype") else np.asarray(targets)
     check_floats("cross_entropy", logits=logits)
     if logits.ndim == 0 or targets.shape != logits.shape[:-1] or logits.shape[-1] == 0:
         raise ValueError(
@@ -58,14 +61,6 @@ def check(logits: Any, targets: Any, label_smoothing: float, ignore_index: int |
         raise ValueError(f"cross_entropy: label_smoothing must be from 0 to 1, found {label_smoothing}")
     if ignore_index is not None and not is_whole(ignore_index):
         raise TypeError(f"cross_entropy: ignore_index must be a whole number, found {ignore_index!r}")
-
-
-def read_targets(
-    logits: Any, targets: Any, label_smoothing: float, ignore_index: int | None
-) -> tuple[Array, Array, int]:
-    """Return the targets with 0 for ignored ones, which rows count, and how many; reject wrong input."""
-    targets = targets if hasattr(targets, "dtype") else np.asarray(targets)
-    check(logits, targets, label_smoothing, ignore_index)
     targets = targets.reshape(-1)
     counts = targets != ignore_index if ignore_index is not None else targets == targets
     targets = as_indices(targets * counts, logits.shape[-1], "cross_entropy")

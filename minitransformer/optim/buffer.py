@@ -106,13 +106,12 @@ class Gradient:
     def __init__(self, buffer: Buffer, parameters: Sequence[Tensor] | None = None) -> None:
         self._buffer = buffer
         self._arrays = [p.grad for p in (buffer.parameters if parameters is None else parameters)]
-        self._flat = [None if array is None else array.reshape(-1) for array in self._arrays]
 
     def values(self, part: slice) -> Iterator[tuple[slice, Array | None]]:
         """Yield places in a slice of the buffer, and the gradient there."""
         for i, here, there in self._buffer.pieces(part):
-            array = self._flat[i]
-            yield here, None if array is None else array[there]
+            array = self._arrays[i]
+            yield here, None if array is None else array.reshape(-1)[there]
 
     def write(self, part: slice, out: Array) -> None:
         """Write a slice of the gradient into an array."""

@@ -295,7 +295,8 @@ def test_sizes_of_heads():
 def test_attention_in_blocks_has_the_size_that_was_asked_for():
     options = ModelOptions(d_model=4, n_heads=2, attention_block=3)
     attention = mt.nn.MultiHeadAttention(options, np.random.default_rng(0))
-    assert attention._block_size() == 3
+    (saved,) = attention(mt.Tensor(np.zeros((1, 5, 4), "float32")))._node.backward.args
+    assert saved[-1][3] == (None, False, 3, None)  # of the attention: mask, causal, block_size and bias
 
 
 @pytest.mark.parametrize("wanted", [(True, False), (False, True)])
