@@ -8,6 +8,7 @@ import struct
 import numpy as np
 import pytest
 from ctranslate2_folders import TOKENS, array, model_bin, text, variables, write_folder
+from toml_cases import toml_table
 
 import minitransformer as mt
 from minitransformer.apps.cli import main
@@ -99,16 +100,11 @@ BROKEN = {
     "is an alias of .*, expected a new name": file("model.bin", model_bin(variables(), aliases=[(TABLE, BIAS)])),
     f"has {BIAS} of shape .*7.*expected .*12": values(**{BIAS: np.ones(7, f4)}),
     f"has {BIAS} with values that are not finite": values(set_nan),
-    "no variable decoder/layer_0/attention/linear_1/weight": values(decoder__layer_0__attention__linear_1__weight=None),
-    "no variable encoder/layer_0/ffn/layer_norm/beta": values(encoder__layer_0__ffn__layer_norm__beta=None),
-    "no variable encoder/embeddings/weight": values(encoder__embeddings_0__weight=None),
-    "0 and 1 layers": values(encoder__layer_0__ffn__linear_0__weight=None),
     "decoder/num_heads 4, expected 2, as in the encoder": values(decoder__num_heads=i16(4)),
     "8 features and 3 heads": values(encoder__num_heads=i16(3), decoder__num_heads=i16(3)),
     "has 0 heads": values(encoder__num_heads=i16(0), decoder__num_heads=i16(0)),
     "encoder/num_heads \\[2\\], expected one number": values(encoder__num_heads=np.ones(1, i16) * 2),
     "the activation 1, expected one of": values(encoder__activation=i8(1), decoder__activation=i8(1)),
-    "a layer norm after one stack only": values(encoder__layer_norm__gamma=None, encoder__layer_norm__beta=None),
     "decoder/scale_embeddings 3.0, expected 1, or 2.828427": values(decoder__scale_embeddings=f4(3)),
     "multiplied in one stack only": values(decoder__scale_embeddings=i8(0)),
     "other positions in the decoder": values(decoder__position_encodings__encodings=np.ones((9, 8), f4)),
@@ -136,18 +132,12 @@ BROKEN = {
     "has neither shared_vocabulary nor": lambda folder: (folder / "shared_vocabulary.txt").unlink(),
     "is not UTF-8": file("shared_vocabulary.txt", b"\xff\n"),
     "shared_vocabulary.json holds {}, expected a list of texts": file("shared_vocabulary.json", b"{}"),
-    "'word1' is given more than once": words("word2", "word1"),
-    "'<start>' is among the tokens": words("word1", "<start>"),
-    "has no '</s>', expected the tokens of": words("</s>", "end"),
-    "pieces of sentencepiece as tokens, but no": words("word1", "▁word"),
     "sentencepiece.model: Pieces: these bytes are not": file("sentencepiece.model", b"x"),
     "there is no file .*config.json": lambda folder: (folder / "config.json").unlink(),
-    "decoder_start_token is None, expected a token": config(decoder_start_token=None),
-    "has no 'other'": config(decoder_start_token="other"),
-    "add_source_bos is True, expected False: no start token precedes a source": config(add_source_bos=True),
-    "layer_norm_epsilon is 0, expected a number above 0": config(layer_norm_epsilon=0),
-    "found the ids the end 2, unknown 2": config(unk_token="</s>"),
 }  # fmt: skip
+BROKEN |= {message: config(**changes) for message, changes in toml_table(__file__, "CONFIG").items()}
+BROKEN |= {message: words(old, new) for message, (old, new) in toml_table(__file__, "WORDS").items()}
+BROKEN |= {message: values(**dict.fromkeys(names)) for message, names in toml_table(__file__, "MISSING").items()}
 
 
 @pytest.mark.parametrize("message", BROKEN)

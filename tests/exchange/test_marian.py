@@ -121,7 +121,7 @@ class Pickled:
         return (os.abort, ())
 
 
-BROKEN = {
+BROKEN = {message: settings(**changes) for message, changes in toml_table(__file__, "SETTINGS").items()} | {
     "has 0 models, expected one .npz": lambda folder: (folder / "model.npz").unlink(),
     "is damaged or not an .npz of numbers": lambda folder: os.truncate(folder / "model.npz", 3000),
     "model.npz is damaged .*not a zip": lambda folder: (folder / "model.npz").write_bytes(b""),
@@ -129,13 +129,6 @@ BROKEN = {
     "is damaged or not an .npz of numbers: .*": header,
     "is compressed, expected arrays": compress,
     "model.npz: type is None, expected 'transformer'": lambda folder: np.savez(folder / "model.npz", **arrays()),
-    "type is 's2s', expected 'transformer'": settings(type="s2s"),
-    "transformer-heads is 'x', expected a number": settings(transformer_heads="x"),
-    "16 features and 3 heads": settings(transformer_heads=3),
-    "arrays that our model has not, \\['decoder_l2_context_Wk'": settings(dec_depth=1),
-    "no variable decoder_l3_self_Wq, expected": settings(dec_depth=3),
-    "transformer-ffn-activation is 'tanh'": settings(transformer_ffn_activation="tanh"),
-    "transformer-postprocess is 'dahn'": settings(transformer_postprocess="dahn"),
     "no variable encoder_l1_self_Wq, expected": change(encoder_l1_self_Wq=None),
     "encoder_l2_ffn_b1 of shape .*, expected \\(1, 20\\)": change(encoder_l2_ffn_b1=np.ones((1, 9), "f4")),
     "encoder_l2_ffn_b1 with values that are not finite": change(encoder_l2_ffn_b1=np.full((1, F), np.nan, "f4")),
