@@ -102,8 +102,8 @@ def limit(seconds: float) -> Iterator[None]:
 
 def digest(name: str) -> str:
     """Return what a row depends on, as one short string."""
-    gallery = ROOT / "tests" / "gallery"
-    files = [*Path(__file__).parent.glob("*.py"), *gallery.glob("*.py"), gallery / "edits.toml"]
+    here, gallery = Path(__file__).parent, ROOT / "tests" / "gallery"
+    files = [*here.glob("*.py"), *here.glob("*.toml"), *gallery.glob("*.py"), gallery / "edits.toml"]
     package = CHECKERS[name].package
     if package == "minitransformer":
         files += (ROOT / "minitransformer" / "testing").rglob("*.py")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+import tomllib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 BOTH = ("float64", "float32")
-ALL = ("float64", "float32", "float16")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,14 +51,39 @@ class Sample:
         return [i for i, x in enumerate(self.inputs) if is_float(x)]
 
 
-def add_right(
-    samples: list[Sample], name: str, note: str, forward: Any, backward: Any, *inputs: Any, **fields: Any
-) -> None:
-    """Add a right gradient that is hard to see as right."""
-    samples.append(
-        Sample(
-            name=name, group="hard", forward=forward, backward=backward, inputs=inputs, right=True, note=note, **fields
-        )
+def draw(*shape: int, seed: int = 1) -> Any:
+    """Draw standard normal numbers."""
+    return np.random.default_rng((seed, *shape)).standard_normal(shape)
+
+
+def read_formulas(module: str, names: dict[str, Any], **fields: Any) -> list[Sample]:
+    """Return the functions in the TOML file beside a module; their formulas use its names, ``np`` and ``draw``."""
+    tables = tomllib.loads(Path(module).with_suffix(".toml").read_text(encoding="utf-8"))
+    names = {"np": np, "draw": draw} | names
+    return [of_formulas(names, name=name, **fields | more) for name, more in tables.items()]
+
+
+def of_formulas(
+    names: dict[str, Any],
+    value: str,
+    inputs: dict[str, str],
+    slope: str = "",
+    gradients: str | list[str] = "",
+    dtypes: Sequence[str] = BOTH,
+    **fields: Any,
+) -> Sample:
+    """Return a function whose value and gradient are given as formulas."""
+    if slope:
+        gradients = [f"d_y * ({slope})"]
+    if isinstance(gradients, list):
+        gradients = f"({', '.join(gradients)},)"
+    arguments = ", ".join(inputs)
+    return Sample(
+        forward=eval(f"lambda {arguments}: {value}", names),
+        backward=eval(f"lambda {arguments}, d_y: {gradients}", names),
+        inputs=tuple(eval(formula, names) for formula in inputs.values()),
+        dtypes=tuple(dtypes),
+        **{"group": "hard", "right": True, **fields},
     )
 
 
