@@ -315,7 +315,7 @@ test("one entry beside its central difference", async () => {
   same(texts(root, ".verdict"), ["They agree: relative error 1e−7."]);
   same(root.querySelectorAll("tr").slice(1).map((row) => texts(row, "td")), [["0.1", "0.3", "0"], ["0.001", "0.3334", "1.3e−4"], ["1e−4", "0.33333334", "1.0e−7"]]);
   assert.equal(root.querySelector("figcaption").textContent, "On the left rounding, which falls as 1/h; on the right the truncation of the difference, which rises with h². An error of 0 is drawn at 1e−17.");
-  root.querySelectorAll("button").at(-1).listeners.click();
+  root.querySelector(".entry-answer").querySelectorAll("button").at(-1).listeners.click();
   same([app.changes[0].view, app.changes[0].draft.key, app.changes[0].draft.index], ["edit", STEP, [0, 1, 2]]);
   app.state.entry = { key: `${STEP}:multi_head_attention.d_other`, index: [0] };
   await entryView(app, root)(new Set(["trace"]));
@@ -602,6 +602,35 @@ test("the picture of the model, of which each block says what its last step hand
         assert.ok(current.length === 1 && current[0].startsWith(words.slice(0, 7)), `${walk} ${place}: ${current}`);
       }
     }
+  }
+});
+
+test("the inside of an attention, each part a button", async () => {
+  const { model, trace } = JSON.parse(readFileSync("answers.json", "utf8")), place = "decoder.layers.0.cross_attention";
+  for (const [side, mark] of [["forward", ""], ["backward", "d_"]]) {
+    const app = appOf({ block: place, side, entry: null, value: null, view: "block", head: null }, { live: true, sources: async () => ({}), formulas: async () => ({}) }, { model, trace });
+    const asked = [], root = element(), draw = blockView(app, root);
+    app.step = (key) => trace.steps.find((step) => step.key === key);
+    app.stepsAt = (where) => trace.steps.filter((step) => step.place === where);
+    app.tensor = async (key, { rows, columns }) => {
+      asked.push([key, columns]);
+      return { shape: [8, 24], values: new Float32Array((rows[1] - rows[0]) * (columns[1] - columns[0])), rows, columns, least: 0, most: 0 };
+    };
+    await draw(new Set(["trace"]));
+    const boxes = new Map(root.querySelector(".parts").querySelectorAll("[role]").map((box) => [box.attributes["aria-label"].split(",")[0], box]));
+    same([...boxes.keys()].sort(), ["x", "memory", "W_Q", "W_K", "W_V", "Q", "K", "V", "scores", "weights", "concat", "W_O", "output"].map((name) => mark + name)
+      .concat(side === "forward" ? ["mask"] : []).sort());
+    asked.length = 0;
+    for (const [name, columns] of [["W_Q", [0, 8]], ["W_K", [8, 16]], ["W_V", [16, 24]]]) {
+      app.set = (change) => Object.assign(app.state, change);
+      boxes.get(mark + name).listeners.click();
+      await draw(new Set(["value"]));
+      same(asked.at(-1), [`${side === "backward" ? "d:" : ""}${place}.w_in`, columns]);
+      assert.equal(boxes.get(mark + name).attributes["aria-pressed"], "true");
+    }
+    const frame = root.querySelector(".heatmap-frame");
+    for (const key of ["ArrowRight", "ArrowRight", "Enter"]) frame.listeners.keydown({ key, preventDefault: () => {} });
+    same(app.state.entry.index, [0, 17]); // the index is that of w_in
   }
 });
 

@@ -245,7 +245,7 @@ class App {
 
   /** Show in the bar and the tabs what is chosen. */
   #showChoice() {
-    const { side, view, tour, edits, prefix, checkpoint } = this.state;
+    const { side, view, tour, entry, edits, prefix, checkpoint } = this.state;
     Object.assign(document.documentElement.dataset, { side, view, tour });
     for (const button of document.querySelectorAll("button[data-side]")) {
       button.setAttribute("aria-pressed", String(button.dataset.side === side));
@@ -255,6 +255,7 @@ class App {
       tab.setAttribute("aria-selected", String(chosen));
       tab.tabIndex = chosen ? 0 : -1;
     }
+    document.documentElement.toggleAttribute("data-entry", entry !== null);
     const changes = edits.length + Boolean(prefix.length);
     document.getElementById("tab-edit").textContent = changes ? `Change (${changes})` : "Change";
     if (this.model) document.getElementById("title").textContent = this.model.title + (checkpoint === null ? "" : `, checkpoint at step ${checkpoint}`);

@@ -1,11 +1,12 @@
 // One block of the model: its inputs and output, its formula, the lines of its operation with their values, and the line
 // of the model that calls it. With a layer or the whole model chosen: what each sub-layer adds to the residual stream.
 
-import { picture } from "./colours.js";
+import { picture as pictureOf } from "./colours.js";
 import { breakable, el, formula, number, shapeText } from "./dom.js";
 import { Heatmap } from "./heatmap.js";
 import { constantKey } from "./keys.js";
 import { names, placeName } from "./labels.js";
+import { partsOf, partsPicture, splitProjections } from "./parts.js";
 import { pictureSize } from "./store.js";
 import { residualStream } from "./stream.js";
 
@@ -53,7 +54,7 @@ function siblings(app, step) {
 async function build(app, element, step) {
   const backward = app.state.side === "backward";
   const [sources, formulas] = await Promise.all([app.guard(app.store.sources()), app.guard(app.store.formulas())]);
-  const values = valuesOf(app, step, backward);
+  const all = valuesOf(app, step, backward), values = app.store.leftOut ? all : splitProjections(all, backward); // a file may hold no more than its first columns
   const viewer = el("div", { class: "viewer" });
   const heading = el("h3", { class: "viewer-name" }), numbers = el("dl", { class: "stats figures" });
   viewer.append(el("div", { class: "viewer-head" }, heading, numbers));
@@ -67,13 +68,24 @@ async function build(app, element, step) {
     if (app.state.value === value.key) update(new Set()).catch((error) => app.report(error));
     else app.set({ value: value.key });
   };
-  const tiles = tilesOf(app, values, choose);
+  const parts = partsOf(values, backward), shownParts = new Set(Object.values(parts ?? {}));
+  const picture = el("div", { class: "parts-frame", hidden: !parts });
+  const tiles = tilesOf(app, parts ? values.filter((value) => value.role !== "inner" && !shownParts.has(value)) : values, choose);
+  let drawing = null;
+  const drawParts = () => {
+    const { clientWidth: width } = picture;
+    if (!parts || !width || drawing?.width === width) return;
+    drawing = { width, ...partsPicture(parts, width, choose) };
+    picture.replaceChildren(drawing.element);
+    drawing.show(current);
+  };
+  new ResizeObserver(drawParts).observe(picture);
   const formulaBox = el("div", { class: "formula", tabindex: 0 }), letters = el("p", { class: "small muted" }),
     formulaSection = el("section", { "aria-label": "Formula" }, el("h3", {}, backward ? "Gradient" : "Formula"), formulaBox, letters);
   const showFormula = (operation) => {
     const part = formulas[formulaName(app, step, operation)]?.[backward ? "backward" : "forward"];
     formulaSection.hidden = !part;
-    formulaBox.replaceChildren(...(part ? formula(part) : []));
+    formulaBox.replaceChildren(...(part ? formula(part, element.clientWidth < 480) : []));
     letters.textContent = [
       part?.includes("¯") && "A bar marks a gradient: x̄ is d_x, ȳ is d_output.",
       // A rule calls its inputs x and y; the derivations call its output y.
@@ -84,25 +96,28 @@ async function build(app, element, step) {
   element.replaceChildren(
     header(app, step),
     el("div", { class: "block-columns" },
-      el("div", { class: "block-main" }, tiles.element, viewer),
+      el("div", { class: "block-main" }, picture, tiles.element, viewer),
       el("div", { class: "block-side" },
         formulaSection,
         code.element, modelLine(step))));
 
   async function update(changed) {
     const named = values.filter((value) => value.key === app.state.value);
-    const chosen = (named.includes(picked) ? picked : named[0]) ?? values.find((value) => value.source === app.state.block) ?? values.find((value) => value.main) ?? values[0];
+    const { entry } = app.state, holds = ({ first, shape }) => first === undefined || (entry?.index[1] >= first && entry.index[1] < first + shape[1]);
+    const chosen = (named.includes(picked) ? picked : named.find((value) => value.key === entry?.key && holds(value)) ?? named[0]) ?? values.find((value) => value.source === app.state.block) ?? values.find((value) => value.main) ?? values[0];
     if (!chosen) return;
     const isNew = chosen !== current;
     current = chosen;
     tiles.show(chosen);
+    drawParts();
+    drawing?.show(chosen);
     code.show(chosen);
     if (isNew) {
       heading.replaceChildren(el("code", {}, chosen.name), " ", el("span", { class: "muted" }, shapeText(chosen.shape)),
         origin(app, chosen), chosen.note ? el("span", { class: "note" }, chosen.note) : "");
       numbers.replaceChildren(...stats(chosen.stat));
       const [rows, columns] = names(app, chosen.key, chosen.shape);
-      await map.show({ key: chosen.key, shape: chosen.shape, label: chosen.name, rows, columns });
+      await map.show({ key: chosen.key, shape: chosen.shape, label: chosen.name, rows, columns, first: chosen.first });
       if (chosen !== current) return;
       const size = pictureSize(chosen.shape), parts = ["rows", "columns"].map((name, axis) => {
         const n = map.part?.[axis].length ?? size[axis];
@@ -111,9 +126,9 @@ async function build(app, element, step) {
       if (map.part) heading.append(el("span", { class: "note" }, `in this file: ${parts.filter(Boolean).join(" and ")}`));
     }
     tiles.draw();
-    const { entry } = app.state;
     if (isNew || changed.has("entry")) {
       map.select(entry?.key === chosen.key ? entry.index : null);
+      if (isNew && !entry && chosen.shape.length === 4 && app.state.head !== null) map.turnTo([0, app.state.head]);
       further.hidden = entry?.key !== chosen.key;
     }
   }
@@ -191,12 +206,12 @@ function tilesOf(app, values, choose) {
   });
   const arrow = () => el("span", { class: "flow", "aria-hidden": "true" });
   const inputs = tiles.filter((tile) => tile.value.role === "input"), output = tiles.filter((tile) => tile.value.role === "output");
-  const element = el("div", { class: "tiles", role: "group", "aria-label": "Inputs and output" },
+  const element = el("div", { class: "tiles", role: "group", "aria-label": "Inputs and output", hidden: !tiles.length },
     inputs.map((tile) => tile.button), inputs.length && output.length ? arrow() : "", output.map((tile) => tile.button));
   const thumbnails = () => tiles.map(async ({ value, canvas }) => {
     const [rows, columns] = pictureSize(value.shape), size = [Math.min(rows, 30), Math.min(columns, 96)];
     const part = await app.tensor(value.key, { at: value.shape.slice(0, -2).map(() => 0), rows: [0, size[0]], columns: [0, size[1]], held: true });
-    const image = picture(part, Math.max(Math.abs(part.least), Math.abs(part.most)));
+    const image = pictureOf(part, Math.max(Math.abs(part.least), Math.abs(part.most)));
     Object.assign(canvas, { width: image.width, height: image.height });
     if (image.width && image.height) canvas.getContext("2d").drawImage(image, 0, 0);
   });

@@ -23,9 +23,18 @@ function fill(element, attributes, children) {
   return element;
 }
 
-/** Return the elements of a formula. The MathML comes from formulas.json alone; anything but MathML is dropped. */
-export function formula(mathml) {
+/** Return the elements of a formula, if it is to be narrow with one equation in each row. The MathML comes from formulas.json alone; anything but MathML is dropped. */
+export function formula(mathml, narrow = false) {
   const parsed = new DOMParser().parseFromString(mathml, "text/html");
+  if (narrow) {
+    for (const row of parsed.querySelectorAll("mtr")) {
+      for (const cell of [...row.children].slice(2).reverse()) {
+        const next = row.cloneNode(false);
+        next.append(row.children[0].cloneNode(false), cell);
+        row.after(next);
+      }
+    }
+  }
   const formulas = [...parsed.querySelectorAll("math")].map((math) => document.importNode(math, true));
   for (const math of formulas) {
     for (const node of math.querySelectorAll("*")) if (node.namespaceURI !== math.namespaceURI) node.remove();

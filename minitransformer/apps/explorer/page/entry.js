@@ -33,8 +33,9 @@ export function view(app, root) {
       app.set({ entry: { key: name, index: at } });
     }
   } });
-  root.replaceChildren(el("h2", {}, "One entry"), el("p", { class: "muted small" },
-    "Point at an entry of a picture, or type its index. The central difference is (f(x + h) − f(x − h)) / 2h."), form, held, refusal, answer);
+  const close = el("button", { type: "button", class: "quiet", onclick: () => app.set({ entry: null }) }, "Close");
+  root.replaceChildren(el("div", { class: "entry-head" }, el("h2", {}, "One entry"), close), answer, el("p", { class: "muted small" },
+    "Point at an entry of a picture, or type its index. The central difference is (f(x + h) − f(x − h)) / 2h."), form, held, refusal);
   let shapes = new Map(), asked = 0;
 
   key.addEventListener("input", showHint);
@@ -68,6 +69,7 @@ export function view(app, root) {
       keys.replaceChildren(...[...shapes.keys()].map((name) => el("option", { value: name })));
     } else if (!changed.has("entry") && !changed.has("theme")) return;
     const { entry } = app.state, turn = ++asked;
+    close.hidden = !entry;
     if (!entry) return answer.replaceChildren();
     key.value = entry.key;
     index.value = entry.index.join(", ");

@@ -364,7 +364,7 @@ function drawWire({ points, plain, residual, memory, wave, constant }) {
 }
 
 /** Return a path along points with round corners. */
-function rounded(points) {
+export function rounded(points) {
   let path = `M${points[0].join(" ")}`;
   for (let i = 1; i < points.length; i++) {
     const [x, y] = points[i], next = points[i + 1];

@@ -28,6 +28,7 @@ export class Heatmap {
   #limit = 0;
   #signed = true; // whether some value is below zero
   #turn = 0;
+  #first = 0; // the column of the tensor with which the picture begins
   #cell = [8, 8];
   #margin = [0, 0]; // left, top
 
@@ -59,6 +60,7 @@ export class Heatmap {
   async show(source) {
     const turn = ++this.#turn;
     const { label, rows, columns } = source;
+    this.#first = source.first ?? 0;
     const first = source.values ? null : await this.#fetch(source, [], 0, 0, source.shape && pictureSize(source.shape)).catch((error) => {
       this.#clear("These numbers have not been loaded.");
       throw error;
@@ -67,7 +69,7 @@ export class Heatmap {
     this.part = first?.part ?? null; // [rows, columns] that a file holds, if it does not hold all
     const [ofRows, ofColumns] = [rows, columns].map((name, axis) => (name && this.part ? (i) => name(this.part[axis][i]) : name));
     for (const [name, value] of Object.entries({ label, rows: ofRows, columns: ofColumns })) if (value !== undefined) this[name] = value;
-    this.#shape = first?.shape ?? source.shape;
+    this.#shape = source.first === undefined ? first?.shape ?? source.shape : source.shape;
     const leading = this.#shape.slice(0, -2);
     this.#at = String(leading) === String(this.#leading) ? this.#at : leading.map(() => 0);
     this.#leading = leading;
@@ -80,6 +82,11 @@ export class Heatmap {
     this.frame.scrollTo(0, 0);
     this.#showAxes();
     this.#layOut();
+  }
+
+  /** Go to an index of the leading axes. */
+  turnTo(at) {
+    if (at.length === this.#leading.length && at.every((i, axis) => i < this.#leading[axis])) this.#goTo(at);
   }
 
   #clear(text) {
@@ -101,14 +108,14 @@ export class Heatmap {
 
   /** Return the index of a cell in the whole tensor. */
   #indexOf([row, column]) {
-    return [...this.#at, this.part?.[0][row] ?? row, this.part?.[1][column] ?? column].slice(-this.#shape.length || Infinity);
+    return [...this.#at, this.part?.[0][row] ?? row, this.part?.[1][column] ?? column + this.#first].slice(-this.#shape.length || Infinity);
   }
 
   #fetch(source, at, top, left, size) {
     const window = { at, held: true };
     if (size) {
       window.rows = [top, Math.min(top + TILE_ROWS, size[0])];
-      window.columns = [left, Math.min(left + TILE_COLUMNS, size[1])];
+      window.columns = [left, Math.min(left + TILE_COLUMNS, size[1])].map((column) => column + this.#first);
     }
     return this.app.tensor(source.key, window);
   }
@@ -301,8 +308,8 @@ export class Heatmap {
   #chosenCell() {
     const chosen = this.#chosen;
     if (!chosen || chosen.length !== this.#shape.length || String(chosen.slice(0, -2)) !== String(this.#at)) return null;
-    const cell = [chosen.at(-2) ?? 0, chosen.at(-1) ?? 0].map((i, axis) => (this.part ? this.part[axis].indexOf(i) : i));
-    return cell.includes(-1) ? null : cell;
+    const cell = [chosen.at(-2) ?? 0, chosen.at(-1) ?? 0].map((i, axis) => (this.part ? this.part[axis].indexOf(i) : i - axis * this.#first));
+    return cell.every((i, axis) => i >= 0 && i < this.#size[axis]) ? cell : null;
   }
 
   #cellAt(event) {

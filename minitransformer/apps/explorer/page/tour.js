@@ -56,7 +56,7 @@ export function view(app, root) {
     count.textContent = TOUR.count(tour, STEPS.length);
     back.hidden = tour === 1;
     next.textContent = tour === STEPS.length ? TOUR.done : TOUR.next;
-    const { key, q, k, head, weight } = place, read = app.trace[step.place.includes("cross") ? "source" : "target_in"][k];
+    const { key, q, k, head, weight } = place, read = readBy(app, step)[k];
     const words = TOUR[name];
     title.textContent = words.title(app.trace.target_out[q].text);
     const said = { look: () => words.text(app.model.parameters.toLocaleString("en")), number: () => words.text(number(weight, 2), head + 1, read.text),
@@ -79,12 +79,17 @@ function attentionOf(app) {
   return all.findLast(({ place }) => place.includes("cross")) ?? all.at(-1);
 }
 
+/** Return the tokens that an attention reads. */
+function readBy(app, step) {
+  return app.trace[step.place.includes("cross") ? "source" : "target_in"];
+}
+
 /** Return the word of the tour, and the head and key with the largest weight there: a word that looks at one place, not straight across. */
 async function strongest(app, step) {
-  const { key, shape } = weightsOf(step, "forward"), [, n, , columns] = shape;
+  const { key, shape } = weightsOf(step, "forward"), [, n, , columns] = shape, read = readBy(app, step);
   const heads = await Promise.all(Array.from({ length: n }, (_, h) => app.tensor(key, { at: [0, h] })));
   const scores = app.trace.target_out.map(({ text }, i) => (text === "<end>" ? -1
-    : Math.max(...meanRow(heads, i, columns).map((weight, k) => weight + (k === i ? 0 : 0.2)))));
+    : Math.max(...meanRow(heads, i, columns).map((weight, k) => weight + (k !== i && /\p{L}{2}/u.test(read[k].text) ? 0.2 : 0)))));
   const q = scores.indexOf(Math.max(...scores));
   const head = strongestHead(heads, q, shape), row = heads[head].values.subarray(q * columns, (q + 1) * columns);
   const weight = Math.max(...row);

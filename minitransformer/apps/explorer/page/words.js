@@ -15,8 +15,8 @@ export const TOUR = {
   },
   gradient: {
     title: () => "Its gradient, and the check beside it",
-    text: () => "How does the loss change if this number changes? Backward passes here are derived by hand. "
-      + "Beside the gradient stands a central difference, from runs of the model with the number a little larger and a little smaller.",
+    text: () => "How does the loss change if this number changes? The gradient was derived by hand. "
+      + "Below it stands a central difference: the model run with the number a little larger, and a little smaller.",
   },
   off: {
     title: () => "Switch a head off",
