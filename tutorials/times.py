@@ -3,7 +3,7 @@
     python tutorials/times.py
 
 writes the times wherever they are stated: at the heads of the tutorials, in their index, in the plan of the course, in
-its guide and in the README. Reading and doing are apart: the rule is `minutes` of `minitransformer.apps.learn.course`. Words include
+its guide and in the README. The plan also repeats titles and goals. Reading and doing are apart: the rule is `minutes` of `minitransformer.apps.learn.course`. Words include
 formulas and folded answers in words. Folded code, and code that only draws, do not count.
 """
 
@@ -25,6 +25,7 @@ CODE = re.compile(
 )
 ANSWER = re.compile(r"^mt\.learn\.(?:check|compare)\b", re.M)
 CHECK = re.compile(r'mt\.learn\.check\("([^"]+)"')
+GOALS = re.escape("**After this tutorial you can**")
 HEAD = r"(?<=\*\*Time:\*\*\s)\d+ minutes to read, \d+ to do"
 KOREAN_HEAD = r"(?<=\*\*시간:\*\*\s)읽기 \d+분, 풀기 \d+분"
 
@@ -49,7 +50,7 @@ class Piece:
 @cache
 def pieces(tutorial: Path) -> tuple[Piece, ...]:
     """Return the cells and the prose of a tutorial in order."""
-    return tuple(cut(tutorial.read_text(encoding="utf-8").split("\n---\n", 1)[1]))
+    return tuple(cut(read(tutorial).split("\n---\n", 1)[1]))
 
 
 def cut(text: str) -> Iterator[Piece]:
@@ -64,6 +65,11 @@ def cut(text: str) -> Iterator[Piece]:
             end = found.end()
             kind = "folded" if "hide-cell" in found["options"] else "open"
             yield Piece(found["code"], kind, drawing="hide-input" in found["options"])
+
+
+def read(path: Path) -> str:
+    """Return the text of a file."""
+    return path.read_text(encoding="utf-8")
 
 
 def words(tutorial: Path) -> int:
@@ -94,11 +100,18 @@ def asks(tutorial: Path) -> list[str]:
 
 
 def describe(tutorial: Path) -> str:
-    """Return what the plan of the course says of a tutorial's times and cells."""
+    """Return what the plan of the course says of a tutorial."""
     reading, doing = time(tutorial)
     names = "".join(f'  "{name}",\n' for name in asks(tutorial))
+    found = re.search(rf"^{GOALS}\n\n((?:[- ] .*\n)+)", text := read(tutorial), re.M)[1]
+    each = [
+        " ".join(one.replace("\\", r"\\").split())
+        for one in re.split("^- ", found, flags=re.M)[1:]
+    ]
+    goals = "".join(f'  "{goal.rstrip(";.")}",\n' for goal in each)
     return (
-        f"reading = {reading}\ndoing = {doing}\ncells = [{names and chr(10)}{names}]\n"
+        f'title = "{re.search("^# (.*)$", text, re.M)[1]}"\nreading = {reading}\n'
+        f"doing = {doing}\ncells = [{names and chr(10)}{names}]\ngoals = [\n{goals}]\n"
     )
 
 
@@ -107,7 +120,7 @@ def stated() -> dict[Path, str]:
     texts: dict[Path, str] = {}
 
     def put(path: Path, pattern: str, said: str) -> None:
-        text = texts.get(path) or path.read_text(encoding="utf-8")
+        text = texts.get(path) or read(path)
         texts[path], times = re.subn(pattern, lambda _: said, text, flags=re.M)
         if times != 1:
             raise ValueError(f"{path}: found {pattern} {times} times, expected it once")
@@ -118,12 +131,13 @@ def stated() -> dict[Path, str]:
         put(source, HEAD, f"{reading} minutes to read, {doing} to do")
         if (korean := HERE / "ko" / source.name).exists():
             put(korean, KOREAN_HEAD, f"읽기 {reading}분, 풀기 {doing}분")
-        entry = rf"(?<=\[tutorials\.{source.stem}\]\n)(?:(?!goals).*\n)*"
-        title = re.search("^# (.*)$", texts[source], re.M)[1]
-        put(PLAN, entry, f'title = "{title}"\n{describe(source)}')
+        entry = rf"(?<=\[tutorials\.{source.stem}\]\n)(?:.+\n)*"
+        put(PLAN, entry, described := describe(source))
+        title, goal = re.findall('"(.*)"', described.replace(r"\\", "\\"))[:: len(asks(source)) + 1][:2]
         notebook = source.with_suffix(".ipynb").name
         link = f"[{title}](../../tutorials/{notebook})"
-        rows.append(f"| {int(source.name[:2])} | {link} | {reading} | {doing} |\n")
+        number = int(source.name[:2])
+        rows.append(f"| {number} | {link} | {goal} | {reading} + {doing} |\n")
     put(DOCS / "tutorials" / "index.md", r"(?:^\| \d.*\n)+", "".join(rows))
     reading, doing = (
         round(sum(one) / 60) for one in zip(*map(time, SOURCES), strict=True)

@@ -32,15 +32,6 @@ def test_nine_weeks_take_about_the_same_time():
     assert all(0.85 * mean < one < 1.15 * mean for one in minutes), minutes
 
 
-@pytest.mark.parametrize("tutorial", [one for week in weeks() for one in week.tutorials], ids=lambda one: one.name)
-def test_a_tutorial_is_described_as_by_its_own_head(tutorial):
-    head = (ROOT / "tutorials" / f"{tutorial.name}.md").read_text(encoding="utf-8")
-    assert re.search("^# (.*)$", head, re.M)[1] == tutorial.title
-    goals = re.search(r"\*\*After this tutorial you can\*\*\n\n((?:[- ] .*\n)+)", head)[1]
-    found = [" ".join(goal.split()).rstrip(";.") for goal in re.split("^- ", goals, flags=re.M)[1:]]
-    assert found == tutorial.goals
-
-
 def test_the_commands_of_a_lab_exist_and_their_exercises_are_solved_by_then():
     solved, runs, parser = set(), set(), build_parser()
     for week in weeks():
