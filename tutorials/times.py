@@ -8,6 +8,7 @@ formulas and folded answers in words. Folded code, and code that only draws, do 
 """
 
 import re
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -133,7 +134,8 @@ def stated() -> dict[Path, str]:
             put(korean, KOREAN_HEAD, f"읽기 {reading}분, 풀기 {doing}분")
         entry = rf"(?<=\[tutorials\.{source.stem}\]\n)(?:.+\n)*"
         put(PLAN, entry, described := describe(source))
-        title, goal = re.findall('"(.*)"', described.replace(r"\\", "\\"))[:: len(asks(source)) + 1][:2]
+        plan = tomllib.loads(described)
+        title, goal = plan["title"], plan["goals"][0]
         notebook = source.with_suffix(".ipynb").name
         link = f"[{title}](../../tutorials/{notebook})"
         number = int(source.name[:2])
