@@ -3,6 +3,7 @@
     python tests/obligations.py l2_norm
 
 It runs the tests with the mark ``asks`` that are about the name; the mark says what its test asks for.
+Several names may be given.
 """
 
 import io
@@ -47,13 +48,14 @@ def main(name):
         pytest.main(["-n0", "-vv", "-p", "no:cacheprovider", *sorted(files)], plugins=[found])
     if not any("[" in test for test in found.asked):
         print(told.getvalue() if not found.asked else f"found no operation and no elementary function {name}")
-        print("expected an import in minitransformer/ops/__init__.py, or a rule in minitransformer/autograd/rules.py")
+        print("expected an import in minitransformer/ops/__init__.py, or a rule in minitransformer/autograd/rules.py\n")
         return 2
+    print(f"{name} lacks {len(found.missing) or 'nothing'}", *(f"; not checked: {test}" for test in found.unchecked))
     for what, test in found.missing.items():
         print(f"- {what}\n  ({test})")
-    print(f"{name} lacks {len(found.missing) or 'nothing'}", *(f"; not checked: {test}" for test in found.unchecked))
+    print()
     return int(bool(found.missing))
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(max(map(main, sys.argv[1:])))
