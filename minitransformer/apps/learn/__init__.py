@@ -5,15 +5,18 @@ The command is ``minitransformer learn``. In a notebook::
 
     mt.learn.check("softmax-backward", my_function)  # an exercise
     mt.learn.compare("best step", my_step, expected)  # a question that is none
+    mt.learn.load("softmax-backward")  # the function that you have solved elsewhere
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from minitransformer.apps.learn.answers import load_answers
 from minitransformer.apps.learn.bank import Exercise as Exercise
 from minitransformer.apps.learn.bank import bank as bank
 from minitransformer.apps.learn.bank import find as find
@@ -23,6 +26,7 @@ from minitransformer.apps.learn.book import command as command
 from minitransformer.apps.learn.book import find_folder as find_folder
 from minitransformer.apps.learn.child import judge_in_child as judge_in_child
 from minitransformer.apps.learn.child import last_save as last_save
+from minitransformer.apps.learn.notebook import in_notebook, point_to, record
 from minitransformer.apps.learn.referee import Verdict as Verdict
 from minitransformer.apps.learn.referee import judge
 from minitransformer.apps.learn.referee import judge_file as judge_file
@@ -32,6 +36,9 @@ from minitransformer.arrays import BackendError, backend, using
 
 def check(name: str, *answers: Any) -> None:
     """Judge an answer to an exercise in a notebook and print the verdict.
+
+    A right answer is kept in the folder of the exercises, so `learn list` and `train --with` know it. Nothing of the
+    learner's is overwritten. Scripts, and ``MINITRANSFORMER_RECORD=0``, keep nothing.
 
     Parameters
     ----------
@@ -57,7 +64,31 @@ def check(name: str, *answers: Any) -> None:
         )
     if backend() != "numpy":
         raise BackendError(f'exercises are in NumPy, found the array library {backend()}: call mt.use("numpy") first')
-    _show(exercise.name, judge(exercise, list(answers)))
+    verdict = judge(exercise, list(answers))
+    _show(exercise.name, verdict)
+    if in_notebook() and verdict.right:
+        print(record(exercise, answers))
+    elif in_notebook() and not verdict.solved:
+        print(point_to(exercise), end="")
+
+
+def load(name: str) -> Callable[..., Any]:
+    """Return your own function for an exercise, from your folder; it is not checked.
+
+    Parameters
+    ----------
+    name : str
+        The exercise, such as ``"softmax-backward"``.
+
+    Raises
+    ------
+    LookupError
+        If there is no such exercise.
+    Missing
+        If the function cannot be loaded; the message names the file and the reason.
+    """
+    exercise = find(name)
+    return load_answers(find_folder(), [exercise.name])[exercise.name]
 
 
 def compare(name: str, found: Any, expected: Any, *, tolerance: float = 1e-9) -> None:

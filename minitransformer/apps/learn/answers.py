@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from minitransformer.apps.learn.bank import find
+from minitransformer.apps.learn.bank import Exercise, find
 from minitransformer.apps.learn.referee import execute, explain
 from minitransformer.apps.learn.verdict import Unsolved, Wrong
 
@@ -58,6 +58,14 @@ def load_answer(folder: Path, name: str) -> Callable[..., Any]:
 def _same_code(one: str, other: str) -> bool:
     """Return whether two sources differ only in comments and layout."""
     return ast.dump(ast.parse(one)) == ast.dump(ast.parse(other))
+
+
+def is_open(exercise: Exercise, path: Path) -> bool:
+    """Return whether nothing was written into the file of an exercise, or there is none."""
+    try:
+        return not path.exists() or _same_code(path.read_text(encoding="utf-8-sig"), exercise.text)
+    except ValueError:  # it is no Python, or no text
+        return False
 
 
 def load_answers(folder: Path, names: Iterable[str]) -> dict[str, Callable[..., Any]]:

@@ -101,7 +101,7 @@ class Book:
         book = cls(folder)
         for exercise in bank():
             if not book.path(exercise).exists() and not book._renumber(exercise):
-                book._write(exercise)
+                book.write(exercise, exercise.text)
         book.reread()
         if not (folder / PROGRESS).exists():
             book.save()  # this file marks the folder for commands run inside it
@@ -144,12 +144,12 @@ class Book:
                 earlier.parent.rmdir()
         return earlier is not None
 
-    def _write(self, exercise: Exercise) -> None:
-        """Write an exercise's original text; an existing file is replaced."""
+    def write(self, exercise: Exercise, text: str) -> None:
+        """Write the file of an exercise; an existing one is replaced."""
         path = self.path(exercise)
         self.folder.mkdir(parents=True, exist_ok=True)
         make_folder(path.parent)
-        write_whole(path, exercise.text.encode())
+        write_whole(path, text.encode())
 
     def finish(self, exercise: Exercise) -> None:
         """Record that an exercise is right, and go on to the next open one if it was the current one."""
@@ -180,16 +180,21 @@ class Book:
 
     def reset(self, exercise: Exercise) -> Path | None:
         """Restore an exercise's original text; return the path of the learner's version, if it was different."""
-        path = self.path(exercise)
-        kept: Path | None = None
-        check_folder(path.parent)
-        if path.exists() and path.read_bytes() != exercise.text.encode():
-            names = (path.with_name(f"{path.stem}.kept-{number}.py") for number in count(1))
-            kept = next(name for name in names if not name.exists())
-            replace(path, kept)
-        self._write(exercise)
+        kept = self.keep(exercise)
+        self.write(exercise, exercise.text)
         self.done.discard(exercise.name)
         self.hints.pop(exercise.name, None)
         self.current = exercise.name
         self.save()
+        return kept
+
+    def keep(self, exercise: Exercise) -> Path | None:
+        """Give the learner's file another name, if it is not the original text; return its new path."""
+        path = self.path(exercise)
+        check_folder(path.parent)
+        if not path.exists() or path.read_bytes() == exercise.text.encode():
+            return None
+        names = (path.with_name(f"{path.stem}.kept-{number}.py") for number in count(1))
+        kept = next(name for name in names if not name.exists())
+        replace(path, kept)
         return kept

@@ -1,0 +1,74 @@
+"""One progress: what is solved in a notebook is solved in the folder, with its code, and the other way round."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from toml_cases import tables_of
+
+from minitransformer.apps.learn import Book, find, judge_file
+from minitransformer.apps.learn.model import Parts
+
+pytestmark = pytest.mark.numpy_only("exercises are in NumPy")
+CELLS = tables_of(Path(__file__).with_suffix(".toml"))
+SHELL = """
+import sys
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+for cell in sys.argv[1:]:
+    result = shell.run_cell(cell, store_history=True)
+    result.raise_error()
+    print("----")
+"""
+
+
+def run_cells(folder, *names, **environment):
+    """Run cells as a notebook does; return what each prints."""
+    cells = [CELLS["start"], *(CELLS[name] for name in names)]
+    command = [sys.executable, "-c", SHELL, *cells]
+    settings = os.environ | {"IPYTHONDIR": str(folder.parent / "ipython")} | environment
+    done = subprocess.run(command, cwd=folder, env=settings, capture_output=True, text=True, check=True)
+    return done.stdout.split("----\n")[1:-1]
+
+
+@pytest.fixture
+def notebooks(tmp_path):
+    folder = tmp_path / "notebooks"
+    folder.mkdir()
+    return folder
+
+
+def test_what_is_solved_in_a_notebook_is_solved_with_its_code(notebooks):
+    book = Book.open(notebooks.parent / "my-exercises")
+    warm_up = book.path(find("warm-up"))
+    warm_up.write_text("# begun\n")
+    names = ["product-rule", "again", "open", "lambda", "warm-up", "no code"]
+    said = dict(zip(names, run_cells(notebooks, *names), strict=True))
+    kept = Path("..") / book.folder.name
+    assert f"(kept in {kept / find('product-rule').file}; 1 of 80 solved)" in said["product-rule"]
+    assert "that file stays as it is" in said["again"]
+    assert said["open"].startswith("product-rule: replace the `...`")
+    assert said["open"].endswith('mt.learn.load("product-rule") returns it.\n')
+    assert "2 of 80 solved" in said["lambda"]
+    assert "your earlier file is 04_warm_up.kept-1.py; 3 of 80 solved" in said["warm-up"]
+    assert "the code is not kept: ufunc is no function of this notebook" in said["no code"]
+    assert warm_up.with_name("04_warm_up.kept-1.py").read_text() == "# begun\n"
+    book.reread()
+    assert book.done == {"product-rule", "chain-rule", "warm-up", "tanh-from-its-output"}
+    for name in ("product-rule", "chain-rule", "warm-up"):
+        assert judge_file(find(name), book.path(find(name))).right
+    assert {*Parts.open(book.folder).functions} == {"product-rule", "warm-up"}  # as `train --with` does
+    assert "helper" in book.path(find("product-rule")).read_text()
+    assert "unused" not in book.path(find("product-rule")).read_text()
+
+
+def test_a_folder_is_made_where_there_is_none_unless_it_cannot_be_written_or_nothing_is_right(notebooks):
+    run_cells(notebooks, "open")
+    run_cells(notebooks, "product-rule", MINITRANSFORMER_RECORD="0")
+    assert not any(notebooks.iterdir())
+    (notebooks / "my-exercises").write_text("in the way")
+    assert "(not kept: my-exercises cannot be written" in run_cells(notebooks, "product-rule")[0]
+    (notebooks / "my-exercises").unlink()
+    assert "(kept in my-exercises" in run_cells(notebooks, "product-rule")[0]
