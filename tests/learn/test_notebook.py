@@ -6,13 +6,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from toml_cases import tables_of
+from toml_cases import toml_table
 
 from minitransformer.apps.learn import Book, find, judge_file
 from minitransformer.apps.learn.model import Parts
 
 pytestmark = pytest.mark.numpy_only("exercises are in NumPy")
-CELLS = tables_of(Path(__file__).with_suffix(".toml"))
+CELLS = toml_table(__file__, "CELLS")
 SHELL = """
 import sys
 from IPython.core.interactiveshell import InteractiveShell
