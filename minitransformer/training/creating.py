@@ -17,7 +17,7 @@ from minitransformer.tasks import Corpus, TextCorpus
 from minitransformer.training.configuration import Configuration
 from minitransformer.training.errors import RunError
 from minitransformer.training.provenance import held_out_file
-from minitransformer.training.run import CONFIGURATION, DERIVED, SETTING_UP, DataRecord, RunFolder
+from minitransformer.training.run import CONFIGURATION, DATA, DERIVED, SETTING_UP, VOCABULARY, DataRecord, RunFolder
 
 ADDED = ("training.png", "attention.png", "parts.json", "parts.png", "with-and-without.png")
 """The files that commands add to a run folder; ``attention`` numbers further pictures."""
@@ -123,10 +123,10 @@ def holds_something(run: RunFolder) -> bool:
 
 def complete(run: RunFolder, corpus: Corpus | TextCorpus) -> None:
     """Write the files that follow from the configuration: tokenisers, held-out data and checksums of the data."""
-    _write_json(run.path / "vocabulary.json", tokenisers_to_json(corpus.source, corpus.target))
+    _write_json(run.path / VOCABULARY, tokenisers_to_json(corpus.source, corpus.target))
     name, text = held_out_file(corpus)
     write_durably(run.path / name, text.encode("utf-8"))
-    _write_json(run.path / "data.json", DataRecord(files=corpus.files, fingerprint=corpus.fingerprint()).flat())
+    _write_json(run.path / DATA, DataRecord(files=corpus.files, fingerprint=corpus.fingerprint()).flat())
 
 
 def _clear(run: RunFolder) -> None:

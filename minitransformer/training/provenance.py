@@ -14,7 +14,7 @@ from minitransformer.tasks.corpus import Tokenisers
 from minitransformer.training.checkpoints import Checkpoint
 from minitransformer.training.configuration import Configuration
 from minitransformer.training.errors import RunError
-from minitransformer.training.run import CONFIGURATION, PAIRS, TEXT, RunFolder
+from minitransformer.training.run import CONFIGURATION, DATA, PAIRS, TEXT, VOCABULARY, RunFolder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +72,7 @@ def check_weights(
             f"{run.path / CONFIGURATION} does not belong to the weights: {'; '.join(changes)}; restore "
             "the old values, or start a new run"
         )
-    digests = {} if tokenisers is None else {"vocabulary.json": _digest_of_tokenisers(tokenisers)}
+    digests = {} if tokenisers is None else {VOCABULARY: _digest_of_tokenisers(tokenisers)}
     digests |= _held_out_digest(run)
     for name, found in digests.items():
         if found != (wanted := trained.digests.get(name, found)):
@@ -100,23 +100,23 @@ def check_data(run: RunFolder, corpus: Corpus | TextCorpus, checkpoint: Checkpoi
         If the data has changed, or nothing in the folder can prove that it has not; the message names the file.
     """
     trained = checkpoint and _provenance_of(checkpoint)
-    record = run.data_record() if run.has("data.json") else None
+    record = run.data_record() if run.has(DATA) else None
     if record:
         for path, checksum in corpus.files.items():
             if checksum not in record.files.values():  # the data may have been moved
                 raise RunError(
-                    f"{path} has changed since the run {run.path} began: data.json there has another checksum; "
+                    f"{path} has changed since the run {run.path} began: {DATA} there has another checksum; "
                     "restore the old text, or start a new run"
                 )
     elif not trained:
         raise RunError(
-            f"{run.path} is not a whole run folder: data.json is missing, and nothing else proves that the data "
+            f"{run.path} is not a whole run folder: {DATA} is missing, and nothing else proves that the data "
             "is the data that the run started with; restore the file, or start a new run"
         )
     wanted = dict(trained.digests) if trained else {}
     wanted |= _held_out_digest(run)
     if record:
-        wanted["data.json"] = record.fingerprint
+        wanted[DATA] = record.fingerprint
     for name, digest in digests_of(corpus).items():
         if wanted.get(name, digest) != digest:
             raise RunError(
@@ -146,9 +146,9 @@ def digests_of(corpus: Corpus | TextCorpus) -> dict[str, str]:
     """Return the digests of data by the name of the file in a run folder that holds it, or its checksum."""
     name, text = held_out_file(corpus)
     return {
-        "vocabulary.json": _digest_of_tokenisers((corpus.source, corpus.target)),
+        VOCABULARY: _digest_of_tokenisers((corpus.source, corpus.target)),
         name: _digest_of_text(text),
-        "data.json": corpus.fingerprint(),
+        DATA: corpus.fingerprint(),
     }
 
 

@@ -11,7 +11,7 @@ from minitransformer.training.creating import complete
 from minitransformer.training.errors import RunError
 from minitransformer.training.loading import load
 from minitransformer.training.provenance import check_data, check_weights
-from minitransformer.training.run import RunFolder
+from minitransformer.training.run import DATA, VOCABULARY, RunFolder
 from minitransformer.training.state import TrainingState
 from minitransformer.training.trainer import Trainer
 
@@ -75,8 +75,8 @@ def resume(run: RunFolder, report: Report, ranks: Ranks = ALONE) -> Trainer:
             configuration = configuration.changed(workers=1)
         run.clean()
         checkpoint = run.checkpoints.load(report) if run.checkpoints.files() else None
-        begun = checkpoint is not None or run.has("data.json")  # otherwise the run was killed during its setup
-        tokenisers = run.tokenisers() if begun and run.has("vocabulary.json") else None
+        begun = checkpoint is not None or run.has(DATA)  # otherwise the run was killed during its setup
+        tokenisers = run.tokenisers() if begun and run.has(VOCABULARY) else None
         if checkpoint:
             check_weights(run, checkpoint, configuration, tokenisers)  # before any work
         return configuration, checkpoint, tokenisers, begun

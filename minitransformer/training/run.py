@@ -51,7 +51,8 @@ SETTING_UP = CONFIGURATION + PARTIAL
 """In a folder without a configuration: a run is being set up, or its process was killed during the setup."""
 PAIRS, TEXT = HELD_OUT = ("held_out.tsv", "held_out.txt")
 """The file with what is held out: one of these."""
-DERIVED = ("vocabulary.json", *HELD_OUT, "data.json")
+VOCABULARY, DATA = "vocabulary.json", "data.json"
+DERIVED = (VOCABULARY, *HELD_OUT, DATA)
 """The files that are computed from the configuration."""
 
 
@@ -110,22 +111,20 @@ class RunFolder:
 
     def tokenisers(self) -> Tokenisers:
         """Read the tokenisers of source and target."""
-        configuration, value = self.configuration(), self._read_json("vocabulary.json")
+        configuration, value = self.configuration(), self._read_json(VOCABULARY)
         try:
             return configuration.build_task().read_tokenisers(value)
         except MissingExtraError:
             raise
         except (ValueError, TypeError, KeyError) as error:
-            raise RunError(
-                f"{self.path / 'vocabulary.json'} does not hold the vocabularies of this run: {error}"
-            ) from error
+            raise RunError(f"{self.path / VOCABULARY} does not hold the vocabularies of this run: {error}") from error
 
     def data_record(self) -> DataRecord:
         """Read the checksums of the data."""
         try:
-            return DataRecord.from_flat(self._read_json("data.json"))
+            return DataRecord.from_flat(self._read_json(DATA))
         except OptionError as error:
-            raise RunError(f"{self.path / 'data.json'} is damaged: {error}") from error
+            raise RunError(f"{self.path / DATA} is damaged: {error}") from error
 
     def held_out(self) -> list[tuple[str, str]]:
         """Read the held-out pairs; a model of another program has none."""

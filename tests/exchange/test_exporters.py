@@ -1,13 +1,14 @@
 """Every exporter names the options of a model that it carries, and refuses the others."""
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 
 import pytest
 from random_runs import trained
 
 from minitransformer.apps.exchange import WRITERS, ExportError
 from minitransformer.apps.exchange.to_ctranslate2 import ALSO_CARRIED
-from minitransformer.apps.exchange.writing import CARRIED
+from minitransformer.apps.exchange.writing import CARRIED, CARRIED_RULES
+from minitransformer.decoding import SearchOptions
 from minitransformer.nn import ModelOptions
 from minitransformer.options import option
 
@@ -30,5 +31,21 @@ def test_an_option_that_an_exporter_does_not_know_is_refused(tmp_path, program):
     assert not (tmp_path / "there").exists()
 
 
+@dataclass(frozen=True, kw_only=True)
+class LaterRules(SearchOptions):
+    """The options of a search with one that no exporter knows."""
+
+    novelty: float = option(0.0, "a reward for tokens that are new", at_least=0, added=True)
+
+
+@pytest.mark.parametrize("program", WRITERS)
+def test_a_rule_of_the_search_that_an_exporter_does_not_know_is_refused(tmp_path, program):
+    run = trained(tmp_path / "run")
+    run = run._replace(options=replace(run.options, search=LaterRules(**asdict(run.options.search), novelty=2)))
+    with pytest.raises(ExportError, match=r"has no option novelty, found 2, expected 0\.0; this model cannot"):
+        WRITERS[program](run, tmp_path / "there")
+
+
 def test_what_exporters_carry_are_options():
     assert {field.name for field in fields(ModelOptions)} >= CARRIED.union(ALSO_CARRIED)
+    assert {field.name for field in fields(SearchOptions)} == {*CARRIED_RULES}

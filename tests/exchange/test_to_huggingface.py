@@ -86,16 +86,19 @@ def test_a_published_model_keeps_its_search_when_it_is_written_again(tmp_path):
 
 RULES = {
     "beam": 5, "alpha": 2.5, "stop": "exact", "renormalise": False, "most_written": None, "force_end": False,
-    "forbidden": None, "penalty": "gnmt", "full_beam": False,
+    "forbidden": None, "penalty": "gnmt", "full_beam": False, "limit_ends": True, "least_written": 3,
 }  # fmt: skip
 ALL_RULES = {
     "beam": 3, "alpha": 0.5, "stop": "full", "renormalise": True, "most_written": 9, "force_end": True,
     "forbidden": [5, 7], "penalty": "length", "full_beam": True,
 }  # fmt: skip
 LIMIT = "a translation has at most 511 tokens there, here 50 more than its source"
-OTHER_BEAM = (
-    "greedy search writes the same there; beam search has another length penalty, and keeps as many live hypotheses"
-)
+OTHER_BEAM = "greedy search writes the same there; beam search "
+DIFFERENCES = {
+    "penalty": "has another length penalty", "full_beam": "keeps as many live hypotheses",
+    "limit_ends": "counts a translation that is cut off less",
+    "least_written": "loses the probability of an end that comes too early",
+}  # fmt: skip
 
 
 def test_every_pair_of_rules_is_written(tmp_path):
@@ -107,12 +110,17 @@ def test_every_pair_of_rules_is_written(tmp_path):
         rules = run.options.search.changed(**pair)
         notes = write_huggingface(run._replace(options=replace(run.options, search=rules)), tmp_path / f"{number}")
         expected = rules.changed(most_written=rules.most_written or 511)
-        same = rules.penalty == "length" and rules.full_beam
-        if not same:
+        different = {*pair} - ({"least_written"} if rules.renormalise else set())
+        other = [words for name, words in DIFFERENCES.items() if name in different]
+        told = [OTHER_BEAM + ", and ".join(other)] if other else []
+        assert notes == [LIMIT] * (rules.most_written is None) + told
+        if other:
             expected = expected.changed(beam=1, alpha=1.0, stop="heuristic", penalty="length", full_beam=True)
-        read = read_huggingface(tmp_path / f"{number}")
-        assert rules.changed(**{"force_end": False} | dict(read.search)) == expected, pair
-        assert notes == [LIMIT] * (rules.most_written is None) + [OTHER_BEAM] * (not same)
+        said = json.loads((tmp_path / f"{number}" / "generation_config.json").read_text())
+        assert said.get("min_length") == (4 if rules.least_written else None)
+        if not rules.least_written:  # which import refuses
+            read = read_huggingface(tmp_path / f"{number}")
+            assert rules.changed(**{"force_end": False} | dict(read.search)) == expected, pair
         for name in ("config.json", "generation_config.json"):
             said = json.loads((tmp_path / f"{number}" / name).read_text())
             assert said["forced_eos_token_id"] == (2 if rules.force_end else None)

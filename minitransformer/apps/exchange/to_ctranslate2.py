@@ -23,6 +23,7 @@ from minitransformer.apps.exchange.ctranslate2 import ACTIVATIONS, SEARCH, layer
 from minitransformer.apps.exchange.published import NEVER_WRITTEN
 from minitransformer.apps.exchange.writing import (
     CARRIED,
+    CARRIED_RULES,
     head_sizes,
     new_folder,
     require_carried,
@@ -80,6 +81,7 @@ def write_ctranslate2(run: TrainedRun, out: Path, quantization: str | None = Non
     )
     require_same("CTranslate2", options_there)
     require_carried("CTranslate2", options, CARRIED.union(ALSO_CARRIED, (name for name, *_ in options_there)))
+    require_carried("CTranslate2", run.options.search, CARRIED_RULES)
     try:
         specs, model_spec = import_module("ctranslate2.specs"), import_module("ctranslate2.specs.model_spec")
     except ImportError as error:

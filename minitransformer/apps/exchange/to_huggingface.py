@@ -19,6 +19,7 @@ from safetensors.numpy import save
 from minitransformer.apps.exchange.huggingface import ACTIVATIONS, parameters
 from minitransformer.apps.exchange.writing import (
     CARRIED,
+    CARRIED_RULES,
     head_sizes,
     new_folder,
     require_carried,
@@ -63,6 +64,7 @@ def write_huggingface(run: TrainedRun, out: Path) -> list[str]:
     _check(options)
     state = run.transformer.state_dict()
     tensors = dict(_tensors(state, options))
+    require_carried("MarianMTModel", run.options.search, CARRIED_RULES)
     generation, notes = _generation(run.options.search)
     files: dict[str, Any] = {"config.json": _config(run, state), "generation_config.json": generation}
     models, kinds = sentencepiece_models(run)
@@ -182,13 +184,19 @@ def _generation(rules: SearchOptions) -> tuple[dict[str, Any], list[str]]:
         "forced_eos_token_id": END if rules.force_end else None,
         "num_beams": 1,
     }
-    if rules.penalty == "length" and rules.full_beam:
-        early = {"exact": "never", "heuristic": False, "full": True}[rules.stop]
-        return found | {"num_beams": rules.beam, "length_penalty": rules.alpha, "early_stopping": early}, notes
-    notes.append(
-        "greedy search writes the same there; beam search has another length penalty, and keeps as many live hypotheses"
-    )
-    return found, notes
+    if rules.least_written:
+        found["min_length"] = rules.least_written + 1  # with the start
+    differences = {
+        "has another length penalty": rules.penalty != "length",
+        "keeps as many live hypotheses": not rules.full_beam,
+        "counts a translation that is cut off less": rules.limit_ends,
+        "loses the probability of an end that comes too early": rules.least_written and not rules.renormalise,
+    }
+    if any(differences.values()):
+        differs = ", and ".join(words for words, is_there in differences.items() if is_there)
+        return found, [*notes, f"greedy search writes the same there; beam search {differs}"]
+    early = {"exact": "never", "heuristic": False, "full": True}[rules.stop]
+    return found | {"num_beams": rules.beam, "length_penalty": rules.alpha, "early_stopping": early}, notes
 
 
 def _vocabularies(source: Tokeniser, target: Tokeniser) -> dict[str, Any]:

@@ -44,6 +44,11 @@ CARRIED = frozenset(
     )
 )  # fmt: skip
 """The options of a model that every program computes, or that do not change what a trained model computes."""
+CARRIED_RULES = (
+    "beam", "alpha", "penalty", "full_beam", "stop", "most_written", "least_written", "force_end", "limit_ends",
+    "renormalise", "forbidden",
+)  # fmt: skip
+"""The options of a search that every exporter writes, or names in its notes."""
 
 
 def require_carried(program: str, options: Options, carried: Iterable[str]) -> None:
