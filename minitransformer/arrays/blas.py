@@ -13,12 +13,25 @@ from functools import lru_cache
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
+_processes = 1
+"""How many processes divide the cores."""
+
 
 def cores() -> int:
     """Return how many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    found = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, found // _processes)
+
+
+@contextmanager
+def divided_cores(processes: int) -> Iterator[None]:
+    """Divide the cores among processes inside ``with divided_cores(n):``, which each of them enters."""
+    global _processes
+    before, _processes = _processes, processes
+    try:
+        yield
+    finally:
+        _processes = before
 
 
 @lru_cache(maxsize=1)

@@ -112,6 +112,8 @@ class Adam:
     part : pair of int, default (0, 1)
         ``(i, n)``: this is the i-th of n optimisers in n processes that share the work. Each has the running means of
         its part of the parameters only, and updates only that part.
+    values : array, optional
+        The array for all parameters, if these processes have it in common.
 
     Attributes
     ----------
@@ -156,6 +158,7 @@ class Adam:
         eps: float = 1e-9,
         weight_decay: float = 0.0,
         part: tuple[int, int] = (0, 1),
+        values: Array | None = None,
     ) -> None:
         self.parameters = list(parameters)
         if not self.parameters:
@@ -183,7 +186,7 @@ class Adam:
             raise ValueError(f"Adam: expected a weight decay of 0 or more, found {weight_decay}")
         self.betas, self.eps, self.weight_decay = betas, eps, weight_decay
         self.step_count = 0
-        self.buffer = Buffer(self.parameters, part)
+        self.buffer = Buffer(self.parameters, part, values)
         self.mean, self.mean_square = (xp.zeros_like(self.values[self.buffer.own]) for _ in range(2))
 
     @property

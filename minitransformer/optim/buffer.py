@@ -30,6 +30,8 @@ class Buffer:
         All of one type.
     part : pair of int, default (0, 1)
         ``(i, n)``: its owner updates the i-th of n parts, and n processes share the work.
+    values : array, optional
+        The memory to use, which the n processes may have in common.
 
     Attributes
     ----------
@@ -45,10 +47,12 @@ class Buffer:
     A copy (by ``copy.deepcopy`` or ``pickle``) has an array of its own and copies of the parameters.
     """
 
-    def __init__(self, parameters: Iterable[Tensor], part: tuple[int, int] = (0, 1)) -> None:
+    def __init__(
+        self, parameters: Iterable[Tensor], part: tuple[int, int] = (0, 1), values: Array | None = None
+    ) -> None:
         self.parameters, self.part = list(parameters), part
         self.ends = list(accumulate((p.size for p in self.parameters), initial=0))
-        self.values = xp.zeros(self.ends[-1], dtype=self.parameters[0].dtype)
+        self.values = xp.zeros(self.ends[-1], dtype=self.parameters[0].dtype) if values is None else values
         self._views = [
             self.values[first:last].reshape(p.shape)
             for p, (first, last) in zip(self.parameters, pairwise(self.ends), strict=True)

@@ -4,16 +4,19 @@
 ``workers.py``    threads that each compute the gradients of some shares, and a step with all of them
 ``gradients.py``  the sum of the shares' gradients
 ``clipping.py``   the norm of that sum, and a limit for it
-``ranks.py``      processes, and how they communicate
+``ranks.py``      processes, and how they communicate: alone, or over MPI
+``forked.py``     processes of one machine, which share memory
 ``step.py``       a training step with all workers
 ================  ==================================================================================
 """
 
 from minitransformer.sharding.clipping import clip_gradient
+from minitransformer.sharding.forked import ProcessLostError, can_fork, forked
 from minitransformer.sharding.gradients import Flat, Sum
 from minitransformer.sharding.ranks import ALONE, MPI, Alone, Ranks, launched_rank, start
 from minitransformer.sharding.step import shared_step
-from minitransformer.sharding.workers import Workers, check_shares, check_workers, default_workers
+from minitransformer.sharding.workers import Workers, check_shares, check_workers, default_processes, default_workers
 
-__all__ = ["ALONE", "MPI", "Alone", "Flat", "Ranks", "Sum", "Workers", "check_shares", "check_workers"]
-__all__ += ["clip_gradient", "default_workers", "launched_rank", "shared_step", "start"]
+__all__ = ["ALONE", "MPI", "Alone", "Flat", "Ranks", "Sum", "Workers"]
+__all__ += ["ProcessLostError", "can_fork", "check_shares", "check_workers"]
+__all__ += ["clip_gradient", "default_processes", "default_workers", "forked", "launched_rank", "shared_step", "start"]

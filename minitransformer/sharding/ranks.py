@@ -1,8 +1,8 @@
 """The processes that train together, and how they communicate.
 
-Each process has a number, its *rank*. A run is the same whether one process does all the work (`Alone`) or several
-share it over MPI (`MPI`). Sums are not computed here but elsewhere, in a fixed order, because the rounding of an MPI
-library's sums depends on the number of processes and on the library.
+Each process has a number, its *rank*. A run is the same whether one process does all the work (`Alone`), or several
+share it through the memory of one machine (`forked.py`) or over MPI (`MPI`). Sums are not computed here but elsewhere,
+in a fixed order, because the rounding of an MPI library's sums depends on the number of processes and on the library.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from itertools import accumulate
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -38,6 +38,8 @@ class Ranks(Protocol):
     """How many processes there are."""
     local_rank: int
     """The number of this process among those on its machine."""
+    weights: Array | None
+    """Memory for the weights, if all processes have the same memory."""
 
     @property
     def cores(self) -> int:
@@ -52,15 +54,18 @@ class Ranks(Protocol):
     def spread(self, function: Callable[[Sequence[T]], list[U]], items: Sequence[T]) -> list[U]:
         """Return a function's values for items, in their order; each process calls it with some of them."""
 
-    def exchange(self, sent: Array, sizes: Sequence[int], received_sizes: Sequence[int]) -> Array:
-        """Send each process a part of an array; return the parts received from all, one after the other.
+    def outgoing(self, sizes: Sequence[int], dtype: Any) -> Array:
+        """Return memory for what this process sends to each process, the same in every step."""
 
-        The next exchange may overwrite the returned array.
+    def exchange(self, sent: Array, sizes: Sequence[int], received_sizes: Sequence[int]) -> list[Array]:
+        """Send each process a part of an array; return the part received from each.
+
+        The next exchange may overwrite the returned arrays.
 
         Parameters
         ----------
         sent : array, shape (sum of sizes,)
-            The parts for the processes, one after the other.
+            From ``outgoing``: the parts for the processes, one after the other.
         sizes, received_sizes : sequence of int
             The number of entries sent to each process and received from each.
         """
@@ -77,6 +82,7 @@ class Alone:
 
     rank = local_rank = 0
     size = 1
+    weights: Array | None = None
 
     @property
     def cores(self) -> int:
@@ -95,9 +101,13 @@ class Alone:
         """Call the function with all items."""
         return function(items)
 
-    def exchange(self, sent: Array, sizes: Sequence[int], received_sizes: Sequence[int]) -> Array:
+    def outgoing(self, sizes: Sequence[int], dtype: Any) -> Array:
+        """Return new memory."""
+        return xp.empty(sum(sizes), dtype=dtype)
+
+    def exchange(self, sent: Array, sizes: Sequence[int], received_sizes: Sequence[int]) -> list[Array]:
         """Return what was sent."""
-        return sent
+        return [sent]
 
     def share_out(self, values: Array, parts: Sequence[slice]) -> None:
         """Do nothing: the array is whole."""
@@ -132,7 +142,8 @@ class MPI:
         self.cores = max(1, min(len(mine), len(together) // here.size))
         kinds = self._mpi.INFO_ENV.get("mpi_memory_alloc_kinds") or ""
         self._reads_gpus = "cuda" in kinds
-        self._received: Array | None = None  # reused in every step: new memory can cost more than the exchange
+        self.weights: Array | None = None
+        self._sent, self._received = xp.empty(0), xp.empty(0)  # reused: new memory can cost more than the exchange
 
     def gather(self, value: T) -> list[T]:
         """Return the values that the processes passed, in the order of their ranks."""
@@ -146,20 +157,23 @@ class MPI:
 
     def spread(self, function: Callable[[Sequence[T]], list[U]], items: Sequence[T]) -> list[U]:
         """Return a function's values for items, in their order; each process calls it with some of them."""
-        found = self.gather(function(items[self.rank :: self.size]))
-        return [found[i % self.size][i // self.size] for i in range(len(items))]
+        return spread(self, function, items)
 
-    def exchange(self, sent: Array, sizes: Sequence[int], received_sizes: Sequence[int]) -> Array:
-        """Send each process a part of an array; return the parts received from all, one after the other."""
+    def outgoing(self, sizes: Sequence[int], dtype: Any) -> Array:
+        """Return memory for what this process sends."""
+        if (self._sent.size, self._sent.dtype) != (sum(sizes), dtype):
+            self._sent = xp.empty(sum(sizes), dtype=dtype)
+        return self._sent
+
+    def exchange(self, sent: Array, sizes: Sequence[int], received_sizes: Sequence[int]) -> list[Array]:
+        """Send each process a part of an array; return the part received from each."""
         ours = self._sendable(sent)
-        received = self._received
-        if received is None or (received.size, received.dtype) != (sum(received_sizes), ours.dtype):
-            received = self._received = (xp if self._reads_gpus else np).empty(sum(received_sizes), dtype=ours.dtype)
-        kind = self._mpi._typedict[ours.dtype.char]
-        self._world.Alltoallv(
-            [ours, sizes, _starts(sizes), kind], [received, received_sizes, _starts(received_sizes), kind]
-        )
-        return asarray(received)
+        if (self._received.size, self._received.dtype) != (sum(received_sizes), ours.dtype):
+            self._received = (xp if self._reads_gpus else np).empty(sum(received_sizes), dtype=ours.dtype)
+        kind, starts = self._mpi._typedict[ours.dtype.char], _starts(received_sizes)
+        self._world.Alltoallv([ours, sizes, _starts(sizes), kind], [self._received, received_sizes, starts, kind])
+        received = asarray(self._received)
+        return [received[start : start + size] for start, size in zip(starts, received_sizes, strict=True)]
 
     def share_out(self, values: Array, parts: Sequence[slice]) -> None:
         """Fill an array in every process; the process of rank i provides part i."""
@@ -179,6 +193,12 @@ class MPI:
     def abort(self, status: int) -> None:
         """End all processes at once."""
         self._world.Abort(status)
+
+
+def spread(ranks: Ranks, function: Callable[[Sequence[T]], list[U]], items: Sequence[T]) -> list[U]:
+    """Return a function's values for items, in their order; each process calls it with some of them."""
+    found = ranks.gather(function(items[ranks.rank :: ranks.size]))
+    return [found[i % ranks.size][i // ranks.size] for i in range(len(items))]
 
 
 def _starts(sizes: Sequence[int]) -> list[int]:

@@ -24,7 +24,7 @@ from typing import TypeAlias, TypeVar
 
 import numpy as np
 
-from minitransformer.arrays import Array, RowsGenerator, backend, blas, xp
+from minitransformer.arrays import Array, RowsGenerator, backend, blas
 from minitransformer.data import PAD, Batch, TextBatch
 from minitransformer.nn import LanguageModel, Transformer
 from minitransformer.optim import Adam, Gradient
@@ -46,6 +46,11 @@ AnyBatch: TypeAlias = Batch | TextBatch
 def default_workers(batch_tokens: int) -> int:
     """Return the default number of workers: one per core, as long as each has enough to do."""
     return 1 if backend() != "numpy" else max(1, min(blas.cores(), batch_tokens // LEAST_TOKENS))
+
+
+def default_processes(shares: int, workers: int | None) -> int:
+    """Return how many processes of this machine should work on a batch: one per core, unless threads were asked for."""
+    return 1 if workers is not None or backend() != "numpy" else min(blas.cores(), shares)
 
 
 def check_workers(number: int) -> None:
@@ -114,7 +119,6 @@ class Workers:
         self._parameters = [m.parameters() for m in self.models]
         self._pool: ThreadPoolExecutor | None = None
         self._undo = ExitStack()
-        self._sent: Array | None = None  # reused in every step: new memory can cost more than the exchange
 
     def collect(self, optimiser: Adam) -> Sum:
         """Return the gradients of all shares, left by ``gradients``, for the parameters that the optimiser updates.
@@ -127,9 +131,8 @@ class Workers:
             return Sum(own)
         others = [rank != self.ranks.rank for rank in range(self.ranks.size)]
         lengths = [other * (part.stop - part.start) for part, other in zip(buffer.parts, others, strict=True)]
-        size, dtype, sent = len(own) * sum(lengths), buffer.values.dtype, self._sent
-        if sent is None or (sent.size, sent.dtype) != (size, dtype):
-            sent = self._sent = xp.empty(size, dtype=dtype)
+        sizes = [len(own) * length for length in lengths]
+        sent = self.ranks.outgoing(sizes, buffer.values.dtype)
         places = iter(np.cumsum([0, *(length for length in lengths for _ in own)]).tolist())
         jobs = [(rank, share, next(places)) for rank in range(self.ranks.size) for share in own]
 
@@ -140,9 +143,14 @@ class Workers:
 
         self.each(write, jobs)
         here, numbers = buffer.own.stop - buffer.own.start, np.diff(self._cuts).tolist()
-        sizes = [other * number * here for other, number in zip(others, numbers, strict=True)]
-        received = self.ranks.exchange(sent, [len(own) * length for length in lengths], sizes)
-        blocks = [Flat(received[place * here : (place + 1) * here], buffer) for place in range(self.shares - len(own))]
+        received = self.ranks.exchange(
+            sent, sizes, [other * number * here for other, number in zip(others, numbers, strict=True)]
+        )
+        blocks = [
+            Flat(parts[share * here : (share + 1) * here], buffer)
+            for parts, other, number in zip(received, others, numbers, strict=True)
+            for share in range(other * number)
+        ]
         return Sum([*blocks[: self.own.start], *own, *blocks[self.own.start :]])
 
     def __enter__(self) -> Workers:

@@ -13,7 +13,7 @@ from minitransformer.arrays import backend, blas
 from minitransformer.data import ParallelBatches, WindowBatches, all_batches
 from minitransformer.nn import LanguageModel, Transformer
 from minitransformer.optim import Adam
-from minitransformer.sharding import ALONE, Ranks, Workers, shared_step
+from minitransformer.sharding import ALONE, Ranks, Workers, default_processes, forked, shared_step
 from minitransformer.training.configuration import Configuration
 from minitransformer.training.options import TrainingOptions
 
@@ -34,6 +34,7 @@ def fix_length(
     batches: ParallelBatches | WindowBatches,
     build_model: Callable[[], Transformer | LanguageModel],
     ranks: Ranks = ALONE,
+    fork: bool = False,
 ) -> tuple[Configuration, float | None]:
     """Return the configuration with a number of steps in place of epochs or minutes.
 
@@ -50,6 +51,8 @@ def fix_length(
         Builds a model for trial steps, so that the model to be trained stays unchanged.
     ranks : Ranks
         The processes that train together; the first measures the time.
+    fork : bool, default False
+        Whether this process will divide itself to train.
 
     Returns
     -------
@@ -63,7 +66,10 @@ def fix_length(
         steps = round(training.epochs * batches.batches_per_epoch / training.accumulate)
         return configuration.with_steps(max(1, steps)), None
     if training.minutes is not None:
-        seconds = measure_step(build_model(), batches, training, ranks)
+        model, shares = build_model(), training.shares or 1
+        processes = default_processes(shares, training.workers) if fork and ranks.size == 1 else 1
+        with forked(processes, model.parameters(), shares) as several:
+            seconds = measure_step(model, batches, training, ranks if several.size == 1 else several)
         return configuration.with_steps(max(1, int(TRAINED * 60 * training.minutes / seconds))), seconds
     return configuration, None
 
@@ -75,7 +81,8 @@ def measure_step(
     ranks: Ranks = ALONE,
 ) -> float:
     """Return the mean time of a training step in seconds; the model's weights are changed."""
-    optimiser = Adam(model.parameters(), weight_decay=training.weight_decay, part=(ranks.rank, ranks.size))
+    part, decay = (ranks.rank, ranks.size), training.weight_decay
+    optimiser = Adam(model.parameters(), weight_decay=decay, part=part, values=ranks.weights)
     every, times = all_batches(batches), [0.0]
     with Workers(model, training.shares or 1, training.workers, training.blas_threads, ranks) as workers:
         for number in range(UNTIMED + MOST):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from minitransformer.arrays import Array, asarray, xp
+import numpy as np
+
+from minitransformer.arrays import Array, asarray, to_numpy, xp
 from minitransformer.nn import Model
 from minitransformer.optim import Adam
 from minitransformer.sharding import Ranks
@@ -15,6 +17,10 @@ class MeanWeights:
     ----------
     optimiser : Adam
         It holds the weights.
+    values : array, optional
+        The mean of all weights so far, and
+    steps : int, default 0
+        the number of steps in it.
 
     Attributes
     ----------
@@ -24,10 +30,9 @@ class MeanWeights:
         The mean, of the optimiser's part of the weights.
     """
 
-    def __init__(self, optimiser: Adam) -> None:
-        self._optimiser = optimiser
-        self.steps = 0
-        self.values: Array = xp.zeros_like(optimiser.mean)
+    def __init__(self, optimiser: Adam, values: Array | None = None, steps: int = 0) -> None:
+        self._optimiser, self.steps = optimiser, steps
+        self.values: Array = xp.zeros_like(optimiser.mean) if values is None else values[optimiser.buffer.own].copy()
 
     def add(self) -> None:
         """Add the weights as they are now."""
@@ -38,12 +43,13 @@ class MeanWeights:
         """Return the mean as weights of the model, by name; nothing if there is none."""
         if not self.steps:
             return {}
-        weights = self._optimiser.values
-        mean, kept = whole(self.values, self._optimiser, ranks), weights.copy()
-        weights[...] = mean
-        found = model.state_dict()
-        weights[...] = kept
-        return found
+        mean, ends = whole(self.values, self._optimiser, ranks), self._optimiser.buffer.ends
+        places = {id(p): i for i, p in enumerate(self._optimiser.parameters)}
+        return {
+            name: np.array(to_numpy(mean[ends[i] : ends[i + 1]].reshape(p.shape)))
+            for name, p in model.named_parameters()
+            for i in [places[id(p)]]
+        }
 
     def load_state_dict(self, model: Model, state: dict[str, Array], steps: int) -> None:
         """Load a mean from ``state_dict``; the model's own weights must be loaded afterwards."""

@@ -33,7 +33,7 @@ class Prepared(NamedTuple):
     """What the user should know about the processes."""
 
 
-def prepare(configuration: Configuration, tokenisers: Tokenisers | None, ranks: Ranks) -> Prepared:
+def prepare(configuration: Configuration, tokenisers: Tokenisers | None, ranks: Ranks, fork: bool = False) -> Prepared:
     """Make the data and the model of a configuration; see `Trainer` for parameters and errors."""
     check_options(configuration, ranks)
     notes = compare_processors(ranks)
@@ -53,7 +53,7 @@ def prepare(configuration: Configuration, tokenisers: Tokenisers | None, ranks: 
     model = build_model().eval()
     if isinstance(model, Transformer) and not isinstance(corpus, TextCorpus):
         refuse_longer(corpus, longest_sentence(model))
-    configuration, step_seconds = fix_length(configuration, batches, build_model, ranks)
+    configuration, step_seconds = fix_length(configuration, batches, build_model, ranks, fork)
     return Prepared(configuration, task, corpus, batches, model, step_seconds, notes)
 
 

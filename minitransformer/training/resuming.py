@@ -43,7 +43,7 @@ def has_ended(run: RunFolder, report: Report) -> bool:
     return last.options.training.ends_at(state.step, state.waited)
 
 
-def resume(run: RunFolder, report: Report, ranks: Ranks = ALONE) -> Trainer:
+def resume(run: RunFolder, report: Report, ranks: Ranks = ALONE, fork: bool = False) -> Trainer:
     """Return the training run at the newest intact checkpoint of a folder, and prepare the folder for more steps.
 
     Parameters
@@ -54,6 +54,8 @@ def resume(run: RunFolder, report: Report, ranks: Ranks = ALONE) -> Trainer:
         Called with a message for each damaged checkpoint, if an earlier one is used.
     ranks : Ranks
         The processes that train together; the first reads and prepares the folder.
+    fork : bool, default False
+        As in `Trainer`.
 
     Returns
     -------
@@ -83,7 +85,7 @@ def resume(run: RunFolder, report: Report, ranks: Ranks = ALONE) -> Trainer:
 
     configuration, checkpoint, tokenisers, begun = ranks.first(read)
     try:
-        trainer = Trainer(configuration, tokenisers, ranks)
+        trainer = Trainer(configuration, tokenisers, ranks, fork)
     except ValueError as error:
         raise RunError(f"{run.path / 'configuration.json'}: {error}") from error
     if begun:

@@ -8,12 +8,12 @@ from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple
 
-from minitransformer.arrays import backend, to_numpy, xp
+from minitransformer.arrays import Array, backend, to_numpy, xp
 from minitransformer.data import PAD, all_batches
 from minitransformer.decoding import Diverged
 from minitransformer.nn import LanguageModel, Transformer
 from minitransformer.optim import Adam
-from minitransformer.sharding import ALONE, Ranks, Workers, shared_step
+from minitransformer.sharding import ALONE, Ranks, Workers, default_processes, forked, shared_step
 from minitransformer.tasks.corpus import Tokenisers
 from minitransformer.training.checkpoints import Checkpoint, read_state, write_checkpoint
 from minitransformer.training.configuration import Configuration
@@ -67,6 +67,8 @@ class Trainer:
         The tokenisers of a resumed run, so that they need not be learned again.
     ranks : Ranks
         The processes that train together; by default only this one. Each has the data; the first writes the run.
+    fork : bool, default False
+        Whether this process divides itself while it trains, so that each core has one; see `sharding.forked`.
 
     Raises
     ------
@@ -79,16 +81,19 @@ class Trainer:
     """
 
     def __init__(
-        self, configuration: Configuration, tokenisers: Tokenisers | None = None, ranks: Ranks = ALONE
+        self,
+        configuration: Configuration,
+        tokenisers: Tokenisers | None = None,
+        ranks: Ranks = ALONE,
+        fork: bool = False,
     ) -> None:
-        self.ranks = ranks
-        made = prepare(configuration, tokenisers, ranks)
+        self.ranks, self._fork = ranks, fork
+        made = prepare(configuration, tokenisers, ranks, fork)
         self.notes, self.configuration, self.task, self.corpus = made.notes, made.configuration, made.task, made.corpus
         self.source, self.target = self.corpus.source, self.corpus.target
         self.batches, self.model, self.step_seconds = made.batches, made.model, made.step_seconds
         """``step_seconds`` is the expected time of a step, or None until it is measured or guessed."""
-        decay, part = self.configuration.training.weight_decay, (ranks.rank, ranks.size)
-        self.optimiser = Adam(self.model.parameters(), weight_decay=decay, part=part)
+        self.optimiser = self._new_optimiser()
         self.step = 0
         self.mean = MeanWeights(self.optimiser)
         self.best: Best | None = None
@@ -100,6 +105,12 @@ class Trainer:
         """Target tokens trained on so far."""
         self._begun: tuple[int, float] | None = None  # steps and seconds when training began or was resumed
         self._losses = Losses()
+
+    def _new_optimiser(self) -> Adam:
+        """Return the optimiser of this process's part of the weights."""
+        ranks, decay = self.ranks, self.configuration.training.weight_decay
+        part = ranks.rank, ranks.size
+        return Adam(self.model.parameters(), weight_decay=decay, part=part, values=ranks.weights)
 
     @cached_property
     def provenance(self) -> dict[str, Any]:
@@ -167,6 +178,38 @@ class Trainer:
             On Ctrl-C or SIGTERM, after the current step, for which a checkpoint is saved. A second Ctrl-C does not wait
             for that; the last checkpoint is then the previous one.
         """
+        c = self.configuration.training
+        processes = default_processes(c.shares or 1, c.workers) if self._fork and self.ranks.size == 1 else 1
+        with forked(processes, self.optimiser.parameters, c.shares or 1) as ranks:
+            if ranks.size == 1:
+                return self._train_and_measure(run, on_step, on_evaluation, on_result)
+            if ranks.rank:
+                on_step = on_evaluation = on_result = _ignore
+            self._move_to(ranks)
+            result = self._train_and_measure(run, on_step, on_evaluation, on_result)
+            self._move_to(ALONE)
+            return result
+
+    def _move_to(self, ranks: Ranks) -> None:
+        """Go on with other processes, of which each updates a part of the weights."""
+        state, mean = self._whole_optimiser(), whole(self.mean.values, self.optimiser, self.ranks)
+        self.ranks = ranks
+        self.optimiser = self._new_optimiser()
+        self.optimiser.load_state_dict(state)
+        self.mean = MeanWeights(self.optimiser, mean, self.mean.steps)
+
+    def _whole_optimiser(self) -> dict[str, Array]:
+        """Return the state of the optimiser for all weights, on the host."""
+        own = self.optimiser.state_dict()
+        return own | {name: to_numpy(whole(own[name], self.optimiser, self.ranks)) for name in ("mean", "mean_square")}
+
+    def _train_and_measure(
+        self,
+        run: RunFolder,
+        on_step: Callable[[float | None, float, float], None],
+        on_evaluation: Callable[[Scores | TextScores], None],
+        on_result: Callable[[Result], None],
+    ) -> Result:
         if not self.finished:
             self._train(run, on_step, on_evaluation)
         trained = load(run, ranks=self.ranks)
@@ -286,9 +329,8 @@ class Trainer:
             dropout=self.model.rng.bit_generator.state,
             provenance=self.provenance,
         )
-        own, mean = self.optimiser.state_dict(), self.mean.state_dict(self.model, self.ranks)
-        moments = {name: to_numpy(whole(own[name], self.optimiser, self.ranks)) for name in ("mean", "mean_square")}
-        return Checkpoint(self.model.state_dict(), own | moments, mean, state.flat())
+        mean = self.mean.state_dict(self.model, self.ranks)
+        return Checkpoint(self.model.state_dict(), self._whole_optimiser(), mean, state.flat())
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Return to a checkpoint's state; training then continues as it did, to the bit.

@@ -81,7 +81,7 @@ def test_one_process_is_alone_and_memory_for_one_type_is_not_for_another(togethe
     assert together(1, lambda _: ranks.start("mpi")) == [ALONE]
 
     def exchange(ranks):
-        return [ranks.exchange(np.full(2, 0.1, kind), [1, 1], [1, 1]).dtype for kind in ("f4", "f8", "f4")]
+        return [ranks.exchange(np.full(2, 0.1, kind), [1, 1], [1, 1])[0].dtype for kind in ("f4", "f8", "f4")]
 
     assert together(2, exchange) == [["float32", "float64", "float32"]] * 2
 
@@ -99,7 +99,7 @@ def test_each_process_receives_its_parts_in_the_order_of_their_ranks(together):
     def exchange(ranks):
         sizes = [to + 1 for to in range(ranks.size)]
         sent = np.repeat([ranks.rank + 10.0 * to for to in range(ranks.size)], sizes)
-        return ranks.exchange(sent, sizes, [ranks.rank + 1] * ranks.size).tolist()
+        return np.concatenate(ranks.exchange(sent, sizes, [ranks.rank + 1] * ranks.size)).tolist()
 
     assert together(3, exchange) == [[0, 1, 2], [10, 10, 11, 11, 12, 12], [20] * 3 + [21] * 3 + [22] * 3]
 

@@ -37,12 +37,17 @@ def batch_of(n, seed):
     return batch
 
 
+def model_of(d_model):
+    return Transformer(300, 300, d_model=d_model, n_heads=2, n_layers=1, d_ff=40, dropout=0.2, seed=1)
+
+
 def train(ranks=None, threads=1, clip=None, accumulate=1, d_model=32, shares=SHARES):
     """Train for some steps; batches of one sentence leave shares empty."""
-    model = Transformer(300, 300, d_model=d_model, n_heads=2, n_layers=1, d_ff=40, dropout=0.2, seed=1)
+    model = model_of(d_model)
     own = {} if ranks is None else {"ranks": ranks}
     part = (0, 1) if ranks is None else (ranks.rank, ranks.size)
-    optimiser = Adam(model.parameters(), weight_decay=0.1, part=part)
+    values = None if ranks is None else ranks.weights
+    optimiser = Adam(model.parameters(), weight_decay=0.1, part=part, values=values)
     losses = []
     with Workers(model, shares, threads, 1, **own) as workers:
         for step, n in enumerate((5, 1, 3, 6)):

@@ -20,10 +20,11 @@ class Together:
     """One of several threads that call each other's methods as processes do."""
 
     cores = 1
+    weights = None
 
     def __init__(self, board, rank):
         self.board, self.rank, self.size, self.local_rank = board, rank, board.size, rank
-        self.sent = 0
+        self.sent, self.memory = 0, np.empty(0)
 
     def gather(self, value):
         self.board.barrier.wait()
@@ -40,6 +41,11 @@ class Together:
         found = self.gather(function(items[self.rank :: self.size]))
         return [found[i % self.size][i // self.size] for i in range(len(items))]
 
+    def outgoing(self, sizes, dtype):
+        if self.memory.size != sum(sizes):
+            self.memory = np.empty(sum(sizes), dtype)
+        return self.memory
+
     def exchange(self, sent, sizes, received_sizes):
         ends = np.cumsum([0, *sizes])
         assert ends[-1] == sent.size
@@ -47,7 +53,7 @@ class Together:
         parts = [sent[first:last].copy() for first, last in pairwise(ends)]
         received = [parts[self.rank] for parts in self.gather(parts)]
         assert [part.size for part in received] == list(received_sizes)
-        return np.concatenate(received)
+        return received
 
     def share_out(self, values, parts):
         self.sent += values[parts[self.rank]].nbytes * (self.size - 1)

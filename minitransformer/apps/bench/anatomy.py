@@ -29,7 +29,7 @@ from minitransformer import ops
 from minitransformer.apps.bench.account import KINDS, Account, accounting
 from minitransformer.apps.bench.ceiling import Product, time_products
 from minitransformer.apps.bench.figures import median_of_all
-from minitransformer.apps.bench.ours import Program, build, random_batch, time_steps, workers_for
+from minitransformer.apps.bench.ours import Program, build, random_batch, stepping, time_steps, workers_for
 from minitransformer.apps.bench.turns import Outcome
 from minitransformer.apps.bench.workloads import LABEL_SMOOTHING, LEARNING_RATE, Workload
 from minitransformer.arrays import blas
@@ -101,18 +101,11 @@ def prepare(workload: Workload, workers: int | None) -> Iterator[Program]:
     share = WorkersShare(workload, number)
     tiny, tiny_batch = build(shrink(workload)), random_batch(shrink(workload))
     tiny_optimiser, tiny_worker = Adam(tiny.parameters()), Workers(tiny)
-    model, batch = build(workload), random_batch(workload)
-    optimiser = Adam(model.parameters())
     threads_each = max(1, blas.cores() // number)
 
     def turn(times: int) -> dict[str, Any]:
-        with Workers(model, number, number) as team:
-
-            def step() -> None:
-                shared_step(model, optimiser, batch, LEARNING_RATE, LABEL_SMOOTHING, team)
-
-            step()
-            seconds = time_steps(step, times)
+        with stepping(workload, number, fork=workers is None) as steps:
+            seconds = steps(times)
         together = time_products(products, 1)
         side_by_side = None
         alone, accounts = [], [Account() for _ in range(times)]

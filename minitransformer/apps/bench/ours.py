@@ -15,6 +15,7 @@ from minitransformer.arrays import blas
 from minitransformer.data import Batch
 from minitransformer.nn import Transformer
 from minitransformer.optim import Adam
+from minitransformer.sharding import forked
 from minitransformer.training import Workers, default_workers, shared_step
 
 WARM_UP = 2
@@ -53,18 +54,34 @@ def time_steps(step: Callable[[], object], times: int) -> list[float]:
 
 
 @contextmanager
+def stepping(workload: Workload, number: int, fork: bool) -> Iterator[Callable[[int], list[float]]]:
+    """Return a function that does a number of warm steps and returns their times.
+
+    A number of workers do them: processes as in training if ``fork`` is true, otherwise threads.
+    """
+    model, batch = build(workload), random_batch(workload)
+    with forked(number if fork else 1, model.parameters(), number) as ranks:
+        optimiser = Adam(model.parameters(), part=(ranks.rank, ranks.size), values=ranks.weights)
+        with Workers(model, number, max(1, number // ranks.size), ranks=ranks) as team:
+
+            def steps(times: int) -> list[float]:
+                return time_steps(step, ranks.first(lambda: times))
+
+            def step() -> float:
+                return float(shared_step(model, optimiser, batch, LEARNING_RATE, LABEL_SMOOTHING, team))
+
+            steps(WARM_UP)
+            while ranks.rank:
+                steps(0)  # as many as the first process does
+            yield steps
+
+
+@contextmanager
 def prepare(workload: Workload, workers: int | None) -> Iterator[Program]:
     """Return our program."""
-    model, batch = build(workload), random_batch(workload)
-    optimiser = Adam(model.parameters())
     number = workers_for(workload, workers)
-    with Workers(model, number, number) as team:
-
-        def step() -> float:
-            return float(shared_step(model, optimiser, batch, LEARNING_RATE, LABEL_SMOOTHING, team))
-
-        time_steps(step, WARM_UP)
-        yield lambda times: {"seconds": time_steps(step, times)}, {"workers": number, "kernels": blas.kernels()}
+    with stepping(workload, number, fork=workers is None) as steps:
+        yield lambda times: {"seconds": steps(times)}, {"workers": number, "kernels": blas.kernels()}
 
 
 @contextmanager

@@ -33,10 +33,10 @@ class DelayedMPI(MPI):
         super().__init__()
         self.network, self.received = network, 0
 
-    def exchange(self, sent: Array, sizes: Sequence[int], received_sizes: Sequence[int]) -> Array:
+    def exchange(self, sent: Array, sizes: Sequence[int], received_sizes: Sequence[int]) -> list[Array]:
         """Exchange gradients."""
         received = super().exchange(sent, sizes, received_sizes)
-        self._delay(received.nbytes)
+        self._delay(sum(part.nbytes for part in received))
         return received
 
     def share_out(self, values: Array, parts: Sequence[slice]) -> None:

@@ -12,7 +12,7 @@ from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.cli.options import describe
 from minitransformer.apps.cli.own_parts import add_with, with_parts_of_run
 from minitransformer.apps.cli.parser import path
-from minitransformer.apps.cli.processes import add_distributed
+from minitransformer.apps.cli.processes import add_distributed, spread_over_cores
 from minitransformer.apps.cli.progress import describe_scores, describe_weights, percent
 from minitransformer.apps.cli.run_options import add_beam, add_run, check_beam, choose_beam, load_chosen
 from minitransformer.apps.cli.text_runs import evaluate_run
@@ -68,18 +68,19 @@ def run(args: argparse.Namespace) -> int:
         if not pairs:
             raise UsageError(f"{args.run} has no held-out pairs; give --source FILE, and --reference FILE")
     try:
-        scores = evaluate(
-            trained.transformer,
-            trained.source,
-            trained.target,
-            pairs,
-            trained.task.measures,
-            args.beam,
-            args.alpha,
-            getattr(args, "bleu_tokenize", trained.options.data.bleu_tokenize),
-            args.ranks,
-            trained.options.search,
-        )
+        with spread_over_cores(args.ranks, len(pairs)) as ranks:
+            scores = evaluate(
+                trained.transformer,
+                trained.source,
+                trained.target,
+                pairs,
+                trained.task.measures,
+                args.beam,
+                args.alpha,
+                getattr(args, "bleu_tokenize", trained.options.data.bleu_tokenize),
+                ranks,
+                trained.options.search,
+            )
     except ValueError as error:
         raise UsageError(describe(error, args)) from error
     wrong = [sample for sample in scores.samples if not sample.right]

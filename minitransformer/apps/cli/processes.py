@@ -12,14 +12,18 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import TextIO
 
 from minitransformer.apps.cli.errors import UsageError
-from minitransformer.arrays import choose_card
-from minitransformer.sharding import ALONE, Ranks, launched_rank, start
+from minitransformer.arrays import backend, blas, choose_card
+from minitransformer.sharding import ALONE, Ranks, forked, launched_rank, start
 
 GRACE = 1.0
 """Seconds for which other processes hold back an error: the first process reports an error that occurs in all."""
 
 LAST_WORDS = 0.5
 """Seconds between an error's report and the end of all processes: a launcher can drop output that it has not read."""
+
+
+MANY = 128
+"""Items from which processes are faster than threads, although they must be started."""
 
 
 def add_distributed(parser: argparse.ArgumentParser) -> None:
@@ -49,6 +53,14 @@ def start_ranks(args: argparse.Namespace) -> None:
             choose_card(args.ranks.local_rank)
     elif launched_rank() is not None:
         raise UsageError(f"{args.command} runs in one process; start it without mpiexec or srun")
+
+
+@contextmanager
+def spread_over_cores(ranks: Ranks, items: int) -> Iterator[Ranks]:
+    """Decode many items in a process for each core, or in the processes that share the command already."""
+    fork = ranks.size == 1 and backend() == "numpy" and items >= MANY
+    with forked(blas.cores() if fork else 1) as several:
+        yield several if fork else ranks
 
 
 @contextmanager

@@ -182,6 +182,7 @@ def _train_with_progress(trainer: Trainer, folder: RunFolder) -> None:
         "bar_format": None if wide else NARROW_BAR,
         "disable": trainer.finished or trainer.ranks.rank > 0,
     }
+    tqdm.monitor_interval = 0  # without its thread, training may fork
     with tqdm(total=steps, initial=trainer.step, **options) as bar:
 
         def on_step(loss: float | None, rate: float, speed: float) -> None:

@@ -32,4 +32,4 @@ def run(args: argparse.Namespace) -> int:
         print(f"the run in {folder.path} is finished; there is nothing to resume")
         return 0
     with lock_folder(folder.path, args.ranks):
-        return train(resume(folder, note, args.ranks), folder, "resume")
+        return train(resume(folder, note, args.ranks, fork=True), folder, "resume")

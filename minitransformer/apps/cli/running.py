@@ -16,7 +16,7 @@ from minitransformer.arrays import BackendError, full_memory, use
 from minitransformer.data import MissingExtraError, UnknownTokenError
 from minitransformer.decoding import Diverged
 from minitransformer.files import FileError
-from minitransformer.sharding import ALONE, launched_rank
+from minitransformer.sharding import ALONE, ProcessLostError, launched_rank
 from minitransformer.training import RunError
 
 
@@ -64,6 +64,9 @@ def run_command(args: argparse.Namespace, command: ModuleType) -> int:
     except BrokenPipeError:  # the reader of our output has closed the pipe, as in `| head`
         discard_output()
         return 141
+    except ProcessLostError as error:
+        print(f"minitransformer {args.command}: {error}", file=sys.stderr)
+        return 1
     except OSError as error:
         print(f"minitransformer {args.command}: {one_line(error)}", file=sys.stderr)
         discard_output()

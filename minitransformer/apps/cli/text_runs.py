@@ -9,6 +9,7 @@ from itertools import islice
 import numpy as np
 
 from minitransformer.apps.cli.errors import UsageError
+from minitransformer.apps.cli.processes import spread_over_cores
 from minitransformer.console import columns
 from minitransformer.data import UNKNOWN, Trigram
 from minitransformer.decoding import SamplingOptions, sample
@@ -69,7 +70,8 @@ def evaluate_run(args: argparse.Namespace, trained: TrainedRun) -> int:
     folder, ranks = RunFolder(args.run), args.ranks
     held_out = ranks.first(folder.held_out_text)
     window = trained.options.data.window
-    scores = evaluate_text(trained.language_model, trained.target, held_out, window, ranks)
+    with spread_over_cores(ranks, len(held_out) // window) as several:
+        scores = evaluate_text(trained.language_model, trained.target, held_out, window, several)
     print(f"step {trained.checkpoint.state['step']:,} of {trained.task.title}")
     for line in describe_text_scores(scores):
         print(line)

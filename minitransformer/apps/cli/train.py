@@ -7,7 +7,6 @@ Without arguments: numbers in words from English to German, on the CPU, in about
 from __future__ import annotations
 
 import argparse
-from importlib.util import find_spec
 from pathlib import Path
 
 from minitransformer.apps.cli import progress
@@ -24,11 +23,8 @@ from minitransformer.apps.cli.own_parts import (
 from minitransformer.apps.cli.parser import path
 from minitransformer.apps.cli.processes import add_distributed
 from minitransformer.apps.learn.model import Parts, Trial, record
-from minitransformer.arrays import backend, blas
+from minitransformer.arrays import backend
 from minitransformer.training import RunFolder, Trainer, check_free, create_run, fresh_folder, lock_folder
-
-SMALL = 4_000_000
-"""Parameters up to which processes were clearly faster than threads; see docs/benchmarks.md."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
         configuration = read_configuration(args)
         if hasattr(args, "out"):
             ranks.first(lambda: check_free(args.out, args.overwrite))
-        trainer = Trainer(configuration, ranks=ranks)
+        trainer = Trainer(configuration, ranks=ranks, fork=True)
     except ValueError as error:
         raise UsageError(describe(error, args)) from error
     trial = try_own_parts(choice, trainer, args.anyway) if choice else None
@@ -62,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     parts, wrong = trial.parts, trial.wrong
     tokenisers = trainer.source, trainer.target
     with in_place(parts):
-        trainer = Trainer(configuration, tokenisers)
+        trainer = Trainer(configuration, tokenisers, fork=True)
         status = _train(trainer, out, args.overwrite, parts, trial)
     if not status and trial.own_gradients and parts.functions.keys() == trial.used:
         print("every part is yours: no backward pass of the engine was executed")
@@ -71,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
         right = fresh_folder(f"{out.name}-without-the-mistake", out.parent)
         parts = parts.without(wrong)
         with in_place(parts):
-            status = _train(Trainer(trainer.configuration, tokenisers), right, False, parts, trial)
+            status = _train(Trainer(trainer.configuration, tokenisers, fork=True), right, False, parts, trial)
         compare(RunFolder(out), RunFolder(right), sorted(wrong))
     return status
 
@@ -84,16 +80,4 @@ def _train(trainer: Trainer, out: Path, overwrite: bool, parts: Parts | None = N
             if trainer.step_seconds is None and trial.together:
                 trainer.step_seconds = trial.together * trainer.configuration.training.accumulate
             draw_parts(parts, trial, folder)
-        elif _processes_are_faster(trainer):
-            progress.note(
-                "models this small train faster in processes than in threads, to the same weights: "
-                f"put mpiexec -n {min(blas.cores(), trainer.configuration.training.shares or 1)} before the command"
-            )
         return progress.train(trainer, folder, "train")
-
-
-def _processes_are_faster(trainer: Trainer) -> bool:
-    """Return whether processes would save time because threads wait for Python's lock, and can be started."""
-    training = trainer.configuration.training
-    several = min(blas.cores(), training.shares or 1) > 1 and training.workers is None and trainer.ranks.size == 1
-    return several and trainer.optimiser.values.size <= SMALL and find_spec("mpi4py") is not None

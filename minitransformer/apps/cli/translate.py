@@ -10,10 +10,12 @@ import sys
 
 from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.cli.own_parts import add_with, with_parts_of_run
+from minitransformer.apps.cli.processes import spread_over_cores
 from minitransformer.apps.cli.run_options import add_beam, add_run, check_beam, choose_beam, load_chosen
 from minitransformer.data import normalise_text, split_lines
 from minitransformer.decoding import check_sentence, hypotheses
 from minitransformer.files import reason
+from minitransformer.sharding import ALONE
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,7 +60,10 @@ def run(args: argparse.Namespace) -> int:
     n_best = getattr(args, "n_best", 1)
     given = [texts[place] for place in full]
     rules = trained.options.search
-    found = hypotheses(trained.transformer, trained.source, given, args.beam, args.alpha, n_best, rules=rules)
+    with spread_over_cores(ALONE, len(given)) as ranks:
+        found = hypotheses(
+            trained.transformer, trained.source, given, args.beam, args.alpha, n_best, ranks.spread, rules
+        )
     several = dict(zip(full, found, strict=True))
     for place in range(len(texts)):
         for hypothesis in several.get(place, []):

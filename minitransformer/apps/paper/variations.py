@@ -116,7 +116,7 @@ def _train(path: Path, wanted: Configuration, report: Callable[[str], None]) -> 
         if begun and run.configuration().changed(**threads) != wanted:
             raise ValueError(f"{run.path} holds a run of another configuration; choose another --out")
         if not run.is_finished():
-            trainer = resume(run, report) if begun else Trainer(wanted)
+            trainer = resume(run, report, fork=True) if begun else Trainer(wanted, fork=True)
             if not begun:
                 create_run(path, trainer.configuration, trainer.corpus)
             trainer.train(run)

@@ -1,0 +1,145 @@
+"""Processes that share memory: the same bits, and nothing stays behind, whatever ends one of them.
+
+Each test starts a program, because a process with more threads, as of pytest-xdist, is not divided.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from .test_ranks import train
+
+pytestmark = [
+    pytest.mark.numpy_only("processes share the cores of a CPU"),
+    pytest.mark.skipif(sys.platform != "linux", reason="only Linux forks safely"),
+]
+HEAD = """
+import json, os, signal, sys, time
+import numpy as np
+from minitransformer.sharding import ALONE, forked
+"""
+ROOT = Path(__file__).parents[2]
+
+
+def start(body, **options):
+    """Return the program, which has written its first line if it writes one."""
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen([sys.executable, "-c", HEAD + body], cwd=ROOT, start_new_session=True, **pipes, **options)
+
+
+def run(body):
+    """Return what a program has written, and its errors, after it and its children have ended."""
+    program = start(body)
+    out, errors = program.communicate(timeout=60)
+    wait_until_gone(program.pid)
+    return out, errors
+
+
+def wait_until_gone(session):
+    """Fail if processes of a session live on."""
+    for _ in range(100):
+        found = subprocess.run(["ps", "-o", "pid=", "-s", str(session)], capture_output=True, text=True)
+        if not found.stdout.strip():
+            return
+        time.sleep(0.05)
+    pytest.fail(f"still running: {found.stdout}")
+
+
+@pytest.mark.parametrize(("size", "shares", "clip", "accumulate"), [(2, 4, None, 1), (3, 4, 0.3, 2), (3, 8, 0.3, 1)])
+def test_processes_that_share_memory_change_no_bit(size, shares, clip, accumulate):
+    losses, values, _, mean = train(clip=clip, accumulate=accumulate, shares=shares)
+    out, errors = run(f"""
+from tests.sharding.test_ranks import model_of, train
+with forked({size}, model_of(32).parameters(), {shares}) as ranks:
+    found = train(ranks, clip={clip}, accumulate={accumulate}, shares={shares})
+    means = ranks.gather(found[3])
+losses, values, _, _ = found
+print(json.dumps([ranks.size, losses, values.tolist(), np.concatenate(means).tolist()]))
+""")
+    assert not errors
+    assert json.loads(out) == [size, losses, values.tolist(), mean.tolist()]
+
+
+def test_values_arrays_and_errors_go_between_processes():
+    """Only the first process leaves the block, and with a private array all have all parts."""
+    out, errors = run("""
+from minitransformer import Tensor
+with forked(3, [Tensor(np.zeros(5))], 2) as ranks:
+    print("only the first prints", flush=True)
+    whole = np.full(5, ranks.rank, dtype=np.float64)
+    ranks.share_out(whole, [slice(0, 2), slice(2, 2), slice(2, 5)])
+    squares = ranks.spread(lambda some: [item**2 for item in some], range(5))
+    found = ranks.gather([ranks.first(lambda: ranks.rank), squares, whole.tolist(), ranks.cores >= 1])
+print(json.dumps(found))
+try:
+    with forked(3) as ranks:
+        if ranks.rank == 2:
+            raise KeyError("only here")
+        ranks.gather(1)
+except KeyError as error:
+    print(error, "of another process" if "In process" in error.__notes__[0] else "")
+with forked(1) as ranks:
+    print(ranks is ALONE)
+""")
+    assert not errors
+    first, values, error, alone = out.splitlines()
+    assert first == "only the first prints"
+    assert json.loads(values) == [[0, [0, 1, 4, 9, 16], [0, 0, 2, 2, 2], True]] * 3
+    assert (error, alone) == ("'only here' of another process", "True")
+
+
+WAITING = """
+try:
+    with forked(3) as ranks:
+        print(json.dumps(ranks.gather(os.getpid())), flush=True)
+        ENDING
+        while True:
+            time.sleep(0.01)
+            ranks.gather(0)
+except BaseException as error:
+    print(type(error).__name__, error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "told"),
+    [
+        ("kill the last", "ProcessLostError process 2 of 3 was ended by signal 9"),
+        ("os._exit(3)", "ProcessLostError process 1 of 3 was ended by status 3"),
+        ("1 / 0", "ZeroDivisionError division by zero"),
+        ("kill the first", ""),
+        ("interrupt all", "KeyboardInterrupt"),
+        ("interrupt the last", "KeyboardInterrupt"),
+    ],
+)
+def test_all_processes_end_when_one_does(what, told):
+    ending = what if "(" in what or "/" in what else "pass"
+    program = start(WAITING.replace("ENDING", f"if ranks.rank == 1: {ending}"))
+    pids = json.loads(program.stdout.readline())
+    assert len(set(pids)) == 3
+    if "kill" in what:
+        os.kill(pids[0 if "first" in what else 2], signal.SIGKILL)
+    elif "interrupt" in what:
+        (os.killpg if "all" in what else os.kill)(pids[0 if "all" in what else 2], signal.SIGINT)
+    begun = time.monotonic()
+    out, errors = program.communicate(timeout=30)
+    wait_until_gone(program.pid)
+    assert time.monotonic() - begun < 10
+    assert out.startswith(told) if told else not out
+    assert not errors
+
+
+def test_a_process_with_threads_is_not_divided():
+    out, _ = run("""
+import threading
+threading.Thread(target=time.sleep, args=[0.5]).start()
+with forked(2) as ranks:
+    print(ranks is ALONE)
+""")
+    assert out == "True\n"
