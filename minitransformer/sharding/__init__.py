@@ -11,12 +11,12 @@
 """
 
 from minitransformer.sharding.clipping import clip_gradient
-from minitransformer.sharding.forked import ProcessLostError, can_fork, forked
+from minitransformer.sharding.forked import FORKS_SAFELY, ProcessLostError, forked
 from minitransformer.sharding.gradients import Flat, Sum
 from minitransformer.sharding.ranks import ALONE, MPI, Alone, Ranks, launched_rank, start
 from minitransformer.sharding.step import shared_step
 from minitransformer.sharding.workers import Workers, check_shares, check_workers, default_processes, default_workers
 
-__all__ = ["ALONE", "MPI", "Alone", "Flat", "Ranks", "Sum", "Workers"]
-__all__ += ["ProcessLostError", "can_fork", "check_shares", "check_workers"]
+__all__ = ["ALONE", "FORKS_SAFELY", "MPI", "Alone", "Flat", "Ranks", "Sum", "Workers"]
+__all__ += ["ProcessLostError", "check_shares", "check_workers"]
 __all__ += ["clip_gradient", "default_processes", "default_workers", "forked", "launched_rank", "shared_step", "start"]

@@ -26,12 +26,14 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
 
-from minitransformer.arrays import Array, backend, blas
+from minitransformer.arrays import Array, blas
 from minitransformer.autograd import Tensor
 from minitransformer.sharding.ranks import ALONE, Ranks, spread
 
 T = TypeVar("T")
 U = TypeVar("U")
+FORKS_SAFELY = sys.platform == "linux"
+"""On macOS a fork can stop at a lock of the system's libraries; Windows has none."""
 END_WITH_PARENT = 1
 """PR_SET_PDEATHSIG: Linux sends a process this signal when its parent ends."""
 
@@ -162,8 +164,8 @@ class Forked:
 
 
 def can_fork() -> bool:
-    """Return whether this process can be divided: on Linux, and while it has a single thread of Python's."""
-    return sys.platform == "linux" and backend() == "numpy" and threading.active_count() == 1
+    """Return whether this process can be divided: on Linux, while it has a single thread of Python's (no notebook)."""
+    return FORKS_SAFELY and threading.active_count() == 1
 
 
 @contextmanager

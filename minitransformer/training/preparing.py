@@ -9,7 +9,7 @@ from minitransformer.data import MissingExtraError, ParallelBatches, WindowBatch
 from minitransformer.decoding import longest_sentence
 from minitransformer.nn import LanguageModel, Transformer
 from minitransformer.options import OptionError
-from minitransformer.sharding import Ranks
+from minitransformer.sharding import FORKS_SAFELY, Ranks, default_processes
 from minitransformer.tasks import Corpus, Task, TextCorpus
 from minitransformer.tasks.corpus import Tokenisers
 from minitransformer.training.agreement import check_data, check_options, compare_processors, with_shares
@@ -38,6 +38,11 @@ def prepare(configuration: Configuration, tokenisers: Tokenisers | None, ranks: 
     check_options(configuration, ranks)
     notes = compare_processors(ranks)
     configuration = with_shares(configuration, ranks)
+    training = configuration.training
+    if fork and not FORKS_SAFELY and (several := default_processes(training.shares or 1, training.workers)) > 1:
+        notes.append(
+            f"{several} threads share the work: on this system the command cannot divide itself into processes"
+        )
     task = configuration.build_task()
     _check_bleu(task, configuration)
     corpus = task.corpus(configuration.data, configuration.seed, tokenisers)

@@ -1,12 +1,19 @@
 """A command in several processes: the first one prints, errors name their process, and all end together."""
 
+import io
+import subprocess
 import sys
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 from minitransformer.apps.cli import COMMANDS, main, processes, running
 from minitransformer.apps.cli.processes import quiet
+from minitransformer.apps.cli import COMMANDS, main, processes
+from minitransformer.apps.cli.processes import quiet, run_together
+from minitransformer.training import RunFolder
 
 
 class Processes:
@@ -71,18 +78,50 @@ def test_a_command_for_one_process_is_refused_in_several(monkeypatch, capsys):
 SMALL = ["--d-model", "8", "--n-heads", "2", "--n-layers", "1", "--d-ff", "8", "--steps", "1", "--batch-tokens", "512"]
 
 
+PROGRAM = """
+import sys
+from minitransformer.apps.cli import main
+from minitransformer.arrays import blas
+from minitransformer.training import trainer
+blas.cores = lambda: 2
+forked, sizes = trainer.forked, []
+trainer.forked = lambda size, *more: sizes.append(size) or forked(size, *more)
+for name, options in (("processes", []), ("threads", ["--workers", "2"])):
+    main([*sys.argv[2:], *options, "--out", f"{sys.argv[1]}/{name}"])
+print(sizes)
+"""
+
+
+@pytest.mark.numpy_only("processes share the cores of a CPU")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux forks safely")
+def test_training_divides_itself_unless_threads_are_asked_for(tmp_path):
+    """The mean of weights, the optimiser's state and the scores are equal to the bit."""
+    options = [*SMALL, "--steps", "4", "--average-last", "2", "--evaluate-every", "2", "--shares", "2"]
+    command = [sys.executable, "-c", PROGRAM, str(tmp_path), "train", "copy", *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[2, 1]"
+    processes, threads = (RunFolder(tmp_path / name) for name in ("processes", "threads"))
+    expected = {path.name: load_file(path) for path in threads.checkpoints.files()}
+    for path in processes.checkpoints.files():
+        found = load_file(path)
+        assert all(np.array_equal(found[name], array) for name, array in expected.pop(path.name).items())
+    assert not expected
+    scores = [{**run.measurements.final(), "seconds": 0} for run in (processes, threads)]
+    assert scores[0] == scores[1]
+
+
 @pytest.mark.numpy_only("there are several shares on a CPU only")
 @pytest.mark.usefixtures("without_pictures")
-@pytest.mark.parametrize(
-    ("options", "installed", "told"), [([], True, 1), ([], False, 0), (["--workers", "2"], True, 0)]
-)
-def test_processes_are_recommended_where_they_are_faster(monkeypatch, tmp_path, capsys, options, installed, told):
-    monkeypatch.setattr("minitransformer.apps.cli.train.find_spec", lambda name: installed or None)
+def test_notes_on_processors_and_on_systems_that_do_not_fork_safely(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr("minitransformer.arrays.blas.cores", lambda: 2)
+    for module in ("sharding.forked", "training.preparing"):
+        monkeypatch.setattr(f"minitransformer.{module}.FORKS_SAFELY", False)
     monkeypatch.setattr(
         "minitransformer.training.preparing.compare_processors", lambda ranks: ["two kinds of processors"]
     )
-    assert main(["train", "copy", *SMALL, *options, "--out", str(tmp_path / "run")]) == 0
-    captured = capsys.readouterr()
-    assert captured.err.count("put mpiexec -n 2 before the command") == told
-    assert "note      two kinds of processors\n" in captured.out
+    assert main(["train", "copy", *SMALL, "--out", str(tmp_path / "run")]) == 0
+    found = capsys.readouterr().out
+    assert "note      two kinds of processors\n" in found
+    assert (
+        "note      2 threads share the work: on this system the command cannot divide itself into processes\n" in found
+    )
