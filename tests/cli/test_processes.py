@@ -1,6 +1,5 @@
 """A command in several processes: the first one prints, errors name their process, and all end together."""
 
-import io
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -11,8 +10,6 @@ from safetensors.numpy import load_file
 
 from minitransformer.apps.cli import COMMANDS, main, processes, running
 from minitransformer.apps.cli.processes import quiet
-from minitransformer.apps.cli import COMMANDS, main, processes
-from minitransformer.apps.cli.processes import quiet, run_together
 from minitransformer.training import RunFolder
 
 
@@ -79,33 +76,41 @@ SMALL = ["--d-model", "8", "--n-heads", "2", "--n-layers", "1", "--d-ff", "8", "
 
 
 PROGRAM = """
-import sys
+import os, signal, sys
 from minitransformer.apps.cli import main
 from minitransformer.arrays import blas
 from minitransformer.training import trainer
 blas.cores = lambda: 2
-forked, sizes = trainer.forked, []
+forked, step, sizes, first = trainer.forked, trainer.shared_step, [], os.getpid()
+
+def step_and_interrupt(model, optimiser, *more):
+    if len(sizes) == 1 and optimiser.step_count == 2 and os.getpid() == first:
+        os.kill(first, signal.SIGINT)
+    return step(model, optimiser, *more)
+
 trainer.forked = lambda size, *more: sizes.append(size) or forked(size, *more)
-for name, options in (("processes", []), ("threads", ["--workers", "2"])):
-    main([*sys.argv[2:], *options, "--out", f"{sys.argv[1]}/{name}"])
-print(sizes)
+trainer.shared_step = step_and_interrupt
+folder, *train = sys.argv[1:]
+statuses = [main([*train, "--out", f"{folder}/processes"]), main(["resume", f"{folder}/processes"])]
+statuses += [main([*train, "--workers", "2", "--out", f"{folder}/threads"])]
+print(sizes, statuses)
 """
 
 
 @pytest.mark.numpy_only("processes share the cores of a CPU")
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux forks safely")
 def test_training_divides_itself_unless_threads_are_asked_for(tmp_path):
-    """The mean of weights, the optimiser's state and the scores are equal to the bit."""
-    options = [*SMALL, "--steps", "4", "--average-last", "2", "--evaluate-every", "2", "--shares", "2"]
+    """After an interruption too, mean weights, the optimiser's state and scores are equal to the bit."""
+    options = [*SMALL, "--steps", "5", "--average-last", "4", "--evaluate-every", "2", "--shares", "2"]
     command = [sys.executable, "-c", PROGRAM, str(tmp_path), "train", "copy", *options]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[2, 1]"
+    assert done.stdout.splitlines()[-1] == "[2, 2, 1] [130, 0, 0]"
     processes, threads = (RunFolder(tmp_path / name) for name in ("processes", "threads"))
-    expected = {path.name: load_file(path) for path in threads.checkpoints.files()}
-    for path in processes.checkpoints.files():
-        found = load_file(path)
-        assert all(np.array_equal(found[name], array) for name, array in expected.pop(path.name).items())
-    assert not expected
+    found, expected = (
+        [load_file(path) for path in run.path.rglob("step-*5.safetensors")] for run in (processes, threads)
+    )
+    assert len(found) == len(expected) == 1
+    assert all(np.array_equal(found[0][name], array) for name, array in expected[0].items())
     scores = [{**run.measurements.final(), "seconds": 0} for run in (processes, threads)]
     assert scores[0] == scores[1]
 
@@ -114,7 +119,7 @@ def test_training_divides_itself_unless_threads_are_asked_for(tmp_path):
 @pytest.mark.usefixtures("without_pictures")
 def test_notes_on_processors_and_on_systems_that_do_not_fork_safely(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr("minitransformer.arrays.blas.cores", lambda: 2)
-    for module in ("sharding.forked", "training.preparing"):
+    for module in ("sharding.shared_memory", "training.preparing"):
         monkeypatch.setattr(f"minitransformer.{module}.FORKS_SAFELY", False)
     monkeypatch.setattr(
         "minitransformer.training.preparing.compare_processors", lambda ranks: ["two kinds of processors"]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import pickle
 import signal
 import sys
 import threading
@@ -17,6 +16,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from copy import copy
 from functools import lru_cache
 from itertools import accumulate
 from mmap import mmap
@@ -251,16 +251,11 @@ def _ending_here(first: Connection) -> Iterator[None]:
         except BaseException as error:
             if not isinstance(error, KeyboardInterrupt | MemoryError):
                 error.add_note(f"In process {os.getpid()}:\n{traceback.format_exc()}")
-            with suppress(Exception):
-                first.send(_Failed(_sendable(error)))
+            with suppress(OSError):  # the first process has ended
+                try:
+                    first.send(_Failed(copy(error)))  # a copy is made as the receiver makes it
+                except (TypeError, AttributeError, ValueError):
+                    first.send(_Failed(RuntimeError(f"{type(error).__name__}: {error}")))
         finally:
             os._exit(0)
 
-
-def _sendable(error: BaseException) -> BaseException:
-    """Return the error, or one that says the same if it cannot be sent."""
-    try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:
-        return RuntimeError(f"{type(error).__name__}: {error}")
-    return error
