@@ -258,4 +258,3 @@ def _ending_here(first: Connection) -> Iterator[None]:
                     first.send(_Failed(RuntimeError(f"{type(error).__name__}: {error}")))
         finally:
             os._exit(0)
-

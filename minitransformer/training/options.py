@@ -87,8 +87,8 @@ class TrainingOptions(Options):
     )
     workers: int | None = option(
         None,
-        "threads that work on the shares of each batch; their number changes the speed only (default: one a core, if "
-        "each has enough to do)",
+        "threads that work on the shares of each batch, instead of a process for each core; their number changes the "
+        "speed only (default: processes where the system can fork safely, otherwise a thread for each core)",
         at_least=1,
         at_most=MOST_WORKERS,
         editable=True,
