@@ -11,9 +11,9 @@
 """
 
 from minitransformer.sharding.clipping import clip_gradient
-from minitransformer.sharding.shared_memory import FORKS_SAFELY, ProcessLostError, forked
 from minitransformer.sharding.gradients import Flat, Sum
 from minitransformer.sharding.ranks import ALONE, MPI, Alone, Ranks, launched_rank, start
+from minitransformer.sharding.shared_memory import FORKS_SAFELY, ProcessLostError, forked
 from minitransformer.sharding.step import shared_step
 from minitransformer.sharding.workers import Workers, check_shares, check_workers, default_processes, default_workers
 

@@ -1,8 +1,9 @@
 """The processes that train together, and how they communicate.
 
 Each process has a number, its *rank*. A run is the same whether one process does all the work (`Alone`), or several
-share it through the memory of one machine (`shared_memory.py`) or over MPI (`MPI`). Sums are not computed here but elsewhere,
-in a fixed order, because the rounding of an MPI library's sums depends on the number of processes and on the library.
+share it through the memory of one machine (`shared_memory.py`) or over MPI (`MPI`). Sums are not computed here but
+elsewhere, in a fixed order, because the rounding of an MPI library's sums depends on the number of processes and on the
+library.
 """
 
 from __future__ import annotations
