@@ -183,8 +183,10 @@ def _compare(claim: Claim, max_entries: int, n_directions: int) -> tuple[Report,
     report = compare(measured, why_not_float64)
     if measured.eps <= EPS and report.verdict in ("wrong", "kink", "undecided"):
         why_not_float64 = why_coarse(claim, measured)
-        if why_not_float64:
-            measured, report = claim, compare(claim, why_not_float64)
+        coarse = compare(claim, why_not_float64) if why_not_float64 else report
+        # what looks like rounding may be sharp turns
+        if coarse.verdict in ("right", "kink") or not any(record.turns for record in report.inputs):
+            measured, report = (claim if why_not_float64 else measured), coarse
     if measured is not claim and report.verdict in ("right", "kink"):
         judge_rounding(report, claim, losses(claim, measured))
     report.constants = claim.output.constants

@@ -12,9 +12,9 @@ constant cotangent would miss mistakes: the rows of a softmax sum to one, whatev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -26,6 +26,15 @@ from minitransformer.testing.comparison import MAX_ENTRIES, N_DIRECTIONS, compar
 from minitransformer.testing.input_report import InputReport, Power, power_of, require_sensible, shortfall
 from minitransformer.testing.measurement import Measurement
 from minitransformer.testing.slopes import Slope
+from minitransformer.testing.subgradients import judge_ties
+
+Word = Literal["right", "wrong", "kink", "undecided"]
+HEADLINES: dict[Word, str] = {
+    "right": "the backward pass agrees with finite differences",
+    "wrong": "the backward pass DIFFERS from finite differences",
+    "kink": "finite differences do not decide at these inputs",
+    "undecided": "finite differences do not decide at these inputs",
+}
 
 
 @dataclass
@@ -38,11 +47,15 @@ class GradientReport:
     """Inputs without a gradient: whole numbers, booleans, and what is not an array."""
     detects: float | None = None
     """The relative error that the check must be able to find."""
+    verdict: Word = "right"
+    """As that of ``check``; at a kink, "right" if the gradient lies between the slopes on both sides."""
+    cause: str = ""
+    """Why a gradient is wrong as a whole, or finite differences decide nothing."""
 
     @property
     def passed(self) -> bool:
         """Whether every gradient agrees, and a wrong one would not."""
-        return not any(report.wrong for report in self.inputs) and not shortfall(self.power, self.detects)
+        return self.verdict == "right" and not shortfall(self.power, self.detects)
 
     @property
     def worst_error(self) -> float:
@@ -52,16 +65,16 @@ class GradientReport:
     @property
     def power(self) -> Power | None:
         """The smallest errors that would have been found; None if a gradient is wrong, or all are zero."""
-        return None if any(report.wrong for report in self.inputs) else power_of(self.inputs)
+        return power_of(self.inputs) if self.verdict in ("right", "undecided") else None
 
     def __str__(self) -> str:
-        verdict = "DIFFERS from" if any(report.wrong for report in self.inputs) else "agrees with"
-        lines = [f"{self.name}: the backward pass {verdict} finite differences"]
+        lines = [f"{self.name}: {HEADLINES[self.verdict]}"]
+        lines += [f"  cause: {self.cause}"] if self.cause else []
         lines += [f"  {report}" for report in self.inputs]
         if self.constants:
             lines.append(f"  without a gradient: {', '.join(self.constants)}")
         lines += [f"  {self.power}"] if self.power else []
-        lines += [f"  {shortfall(self.power, self.detects)}"] if not self.passed and "agrees" in verdict else []
+        lines += [f"  {shortfall(self.power, self.detects)}"] if not self.passed and self.verdict == "right" else []
         return "\n".join(lines)
 
 
@@ -145,9 +158,10 @@ def gradcheck(
     Raises
     ------
     AssertionError
-        If a gradient is wrong, if an error of ``detects`` might pass, or if the function wrote into its input. The
-        message shows the input, the index, both numbers, and a guess where it is clear. A wrong gradient's error is a
-        ``GradientError`` and has the report.
+        If a gradient is wrong, if finite differences decide nothing where smooth pieces of the function meet or between
+        neighbouring numbers, if an error of ``detects`` might pass, or if the function wrote into its input. The
+        message shows the input, the index, both numbers, and a guess where it is clear. A ``GradientError`` has the
+        report.
     TypeError
         If the inputs are one array instead of a sequence of them.
     ValueError
@@ -167,19 +181,32 @@ def gradcheck(
     require_sensible(detects, "gradcheck")
     case = Case("gradcheck", function, inputs, options, names)
     claimed = _Claimed(case, np.random.default_rng(seed), d_output, tolerance, smooth)
-    reports = []
+    compared = {}
     for i, gradient in claimed.gradients.items():
         record = compare_input(claimed, i, max_entries, n_directions)
         for index in (*record.jumps, *record.unmeasured):
             record.enter(float(gradient[index]), Slope(float(record.differences[index]), 0.0), tolerance, index)
-        if record.wrong:
-            known = np.isfinite(record.differences)  # at a jump there is no derivative to compare with
-            where = ... if known.all() else known
+        compared[i] = record
+    verdict, cause = _judge(claimed, compared)
+    for i, record in compared.items():
+        if record.wrong and verdict == "wrong":
+            gradient, known = claimed.gradients[i], np.isfinite(record.differences)
+            where = ... if known.all() else known  # at a jump there is no derivative to compare with
             record.guess = likely_cause(gradient[where], record.differences[where], subject="the gradient")
-        reports.append(record)
 
     constants = [name for i, name in enumerate(case.names) if i not in case.moving]
-    report_of_all = GradientReport(case.name, reports, constants, detects)
-    if not report_of_all.passed:
-        raise GradientError(report_of_all)
-    return report_of_all
+    report = GradientReport(case.name, list(compared.values()), constants, detects, verdict, cause)
+    if not report.passed:
+        raise GradientError(report)
+    return report
+
+
+def _judge(claimed: Measurement, compared: Mapping[int, InputReport]) -> tuple[Word, str]:
+    """Return the verdict, which is that of ``check`` where smooth pieces of the function meet, and its cause."""
+    ties, cause = judge_ties(claimed, compared)
+    if any(record.wrong and not record.excused for record in compared.values()):
+        return "wrong", ""
+    if ties == "wrong" or any(record.excused for record in compared.values()):
+        return ties or "kink", cause
+    hidden = next((record.why_hidden for record in compared.values() if record.turns), "")
+    return ("undecided" if hidden else "right"), hidden

@@ -94,6 +94,8 @@ class InputReport:
     """The error from which on a single wrong entry is found in a direction, if entries were not all moved alone."""
     unmeasured: list[tuple[int, ...]] = field(default_factory=list)
     """Entries around which the function is not finite."""
+    turns: bool = False
+    """Whether the function may turn between two numbers beside an input, so that no step measures it."""
     size: float = 0.0
     """The largest entry of the claimed gradient."""
     n_entries: int = 0
@@ -109,6 +111,7 @@ class InputReport:
         """Record one comparison, of an entry or of a direction, and the error of a claim that it would not see."""
         known = not np.isnan(slope.value)
         self.resolution = max(self.resolution, slope.error if known else np.inf)
+        self.turns |= known and bool(np.isinf(slope.error))
         self.largest = max(self.largest, *(abs(x) for x in (claim, slope.value) if np.isfinite(x)), 0.0)
         self.one = max(self.one, unseen) if index is not None else self.one
         self.together = min(self.together, unseen / abs(claim)) if claim else self.together
@@ -123,6 +126,14 @@ class InputReport:
             self.wrong_entries[index] = slope.sides or (slope.value, slope.value)
         if slope.sides is not None and index is not None:
             self.kinks.append(index)
+
+    @property
+    def why_hidden(self) -> str:
+        """Why nothing is decided where the function ``turns`` too fast."""
+        return (
+            f"the function may turn between two neighbouring numbers of {self.name}, where no step measures its slope; "
+            "give inputs of a smaller size"
+        )
 
     @property
     def power(self) -> Power | None:

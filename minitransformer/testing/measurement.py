@@ -86,12 +86,15 @@ class Measurement:
         """Return a slope from larger steps, while they reduce its error.
 
         Steps longer than ``length`` may miss what the function does near x, so they confirm a claim and refute none.
+        Nor do others, where all steps may have missed it.
         """
+        may_refute = slope.error < np.inf
         for n in range(1, MOST_LARGER):
             h = first_step(self.eps) * LARGER**n
             larger = from_step(h * length)
             better = larger.sides is None and larger.error < slope.error  # False if it is not finite
-            if not better or (h > 1 and larger.disagreement(along, self.tolerance) > self.tolerance):
+            refutes = larger.disagreement(along, self.tolerance) > self.tolerance
+            if not better or (refutes and (h > 1 or not may_refute)):
                 break
             slope = larger
             if not self._is_hidden(i, slope, along):

@@ -45,6 +45,12 @@ ROUNDINGS = 16.0
 """By how many roundings of x those inside L may change L, at its measured slope."""
 RESOLVED = 64.0
 """What turns within this many of the smallest steps may look like noise."""
+LOST = 20.0
+"""By how many roundings of its terms L scatters where nothing cancels inside it."""
+STAIRS = 4
+"""How many neighbours of x on each side are compared to see whether L stands still from one to the next."""
+TOO_SHORT = 12
+"""With this power of the scatter falls the length within which a claim lets L turn although rounding may explain it."""
 POWERS = np.vander(BETWEEN, 4)
 CUBIC = POWERS @ np.linalg.pinv(POWERS)
 """The matrix that replaces values at these points by those of the nearest cubic polynomial."""
@@ -298,9 +304,8 @@ def _settle(
 ) -> Slope:
     """Return the best slope; if it contradicts the claim, only after a look between the points that it rests on.
 
-    Rounding explains little scatter: what changes the value, or x, by some roundings. A claim that differs by d may be
-    right although L scatters by more, if L turns within scatter / d, and so short a step moves nothing: then the error
-    is infinite.
+    A claim that differs by d may be right although L scatters by more than rounding explains, if L turns within
+    scatter / d, and so short a step moves nothing: then the error is infinite.
     """
     size, scatters = steps[0].rounding * steps[0].h / (8 * eps), dict[float, float]()
     while True:
@@ -309,14 +314,45 @@ def _settle(
         if not slope.disagreement(claimed, tolerance) > tolerance:
             return slope
         if slope.h in scatters:
+            scatter = scatters[slope.h]
             explained = eps * max(COARSEST * size, ROUNDINGS * length * abs(slope.value))
-            hidden = explained < scatters[slope.h] < RESOLVED * steps[-1].h * difference
+            hidden = explained < scatter < RESOLVED * steps[-1].h * difference
+            hidden = hidden or _turns_below(loss, scatter, claimed, slope.value, eps * size, eps * length)
             return slope._replace(error=float("inf")) if hidden else slope
         scatter = _scatter(loss, slope.h, known=next(s.values for s in steps if s.h == slope.h))
         if eps > EPS:  # between stairs, a low precision stands still
             scatter = max(scatter, _scatter(loss, 4 * slope.h))
         scatters[slope.h] = scatter
         noise = max(noise, scatter)
+
+
+def _turns_below(
+    loss: Callable[[float], tuple[float, float]],
+    scatter: float,
+    claimed: float,
+    slope: float,
+    rounding: float,
+    spacing: float,
+) -> bool:
+    """Return whether L may turn between the steps that were taken, so that a claim which they contradict is right.
+
+    With the claimed slope, L turns within scatter / difference. If that is less than the spacing of x, no step shows
+    it, but L differs from each number x to the next; where most of these values are equal, L rounds a sum inside.
+    Otherwise two steps in a row show the claimed slope, which noise does by a rare chance only.
+    """
+    difference, least = abs(claimed - slope), rounding + spacing * abs(slope)
+    if not least < scatter < np.inf or not np.isfinite(difference):
+        return False
+    h, before = 2.0 ** round(log2(scatter / (4 * difference))), False
+    if h < spacing * min(1.0, scatter / (LOST * least)) ** TOO_SHORT:
+        neighbours = [loss(n * spacing)[0] for n in range(-STAIRS, STAIRS + 1)]
+        return int(np.count_nonzero(np.diff(neighbours))) > STAIRS
+    while h >= spacing and rounding < h * difference / 3:
+        agrees = abs((loss(h)[0] - loss(-h)[0]) / (2 * h) - claimed) <= difference / 3
+        if agrees and (before or h < 2 * spacing):
+            return True
+        h, before = h / 2, agrees
+    return False
 
 
 def _best(steps: list[Step], safety: float = 1.0, noise: float = 0.0) -> Slope:

@@ -9,23 +9,27 @@ Where three or more smooth pieces of a function meet, the slopes along an entry 
 subgradient. The median of three equal numbers does not change if one of them moves, but its gradient at each point
 nearby is 1 in one entry. Then the slopes at points nearby are the bounds: the steepest piece on a line along the entry
 is found by halving.
+
+There, slopes along single entries may also agree with a gradient that is none: 0 for the median of three equal numbers,
+which moves with all three. A slope along a random direction is then not the sum of those along the entries.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Literal
 
 import numpy as np
 
-from minitransformer.arrays import Array
+from minitransformer.arrays import Array, to_numpy
 from minitransformer.testing.case import draw_cotangent
-from minitransformer.testing.claim import Claim
 from minitransformer.testing.comparison import entry_scales
 from minitransformer.testing.input_report import InputReport
+from minitransformer.testing.measurement import Measurement
 from minitransformer.testing.slopes import EPS, measure
 
 ALONE = 8
-"""How many entries with a kink move alone."""
+"""How many entries move alone, those with a kink first."""
 ROUNDS = 4
 """How many times more points are drawn before a gradient is no subgradient."""
 NEARBY, STEP, FIRST = 2.0**-12, 2.0**-26, 2.0**-10
@@ -39,18 +43,74 @@ is how much steeper than the steepest known piece another may be, relative to wh
 """
 
 
-def is_subgradient(claim: Claim, compared: Mapping[int, InputReport]) -> bool:
-    """Return whether a gradient that lies between the slopes at each kink may be a subgradient."""
-    if claim.eps > EPS:  # too few digits for gradients of points nearby
-        return True
+def judge_ties(claim: Measurement, compared: Mapping[int, InputReport]) -> tuple[Literal["", "wrong", "kink"], str]:
+    """Return what the points nearby say about a gradient, with the cause; nothing if no smooth pieces meet here.
+
+    The verdict is "wrong" if the gradient is no subgradient, although rounding of tied inputs explains wrong entries,
+    or there are none. It is "kink" if the gradient may be one: then inputs with wrong entries become ``excused``.
+    """
+    records = list(compared.values())
+    if claim.eps > EPS or any(r.resolution == np.inf for r in records):  # too few digits for gradients nearby
+        return "", ""
+    wrong, kinks = ([r for r in records if r.wrong], [r for r in records if r.kinks])
+    off = {i: r.wrong_entries if kinks or wrong else _off(claim.gradients[i], r) for i, r in compared.items()}
+    moved = sum(int(np.isfinite(r.differences).sum()) for r in records)
+    if (wrong or not kinks) and (moved < 2 or claim.smooth or _is_linear(claim, compared)):
+        return "", ""
+    if wrong or any(off.values()):
+        excused = all(off[i] for i, r in compared.items() if r.wrong) and _is_excused(claim, compared, off)
+        if not excused:
+            return ("", "") if wrong else ("wrong", "the gradient is none of those nearby, where no inputs are tied")
+        for i in compared:
+            compared[i].excused = bool(off[i])
+        return "kink", (
+            f"more than two smooth pieces of the function meet at {_list(compared[i] for i in off if off[i])}, so "
+            "slopes along single entries do not bound the gradient, and the claimed one may belong to a piece; give "
+            "inputs without ties"
+        )
+    is_one, varies = _is_subgradient(claim, compared)
+    if not is_one:
+        where = f"at the kinks of {_list(kinks)} each entry lies" if kinks else "each entry lies"
+        return "wrong", (
+            f"{where} between the slopes on both sides, but together they are no average of the gradients nearby: a "
+            "change along which the function has no kink shows it"
+        )
+    if kinks:
+        return "kink", (
+            f"at {kinks[0].name}{list(kinks[0].kinks[0])} the slopes on both sides differ, and the gradient lies "
+            'between them; kinks="accept" accepts that'
+        )
+    return "kink" if varies else "", (
+        f"smooth pieces of the function meet at {_list(records)}, although no entry alone shows it, and the gradient "
+        'is an average of theirs; kinks="accept" accepts that'
+    )
+
+
+def _off(gradient: Array, record: InputReport) -> dict[tuple[int, ...], tuple[float, float]]:
+    """Return the entries that differ from their slopes, whatever rounding explains, with the slopes; not the kinks."""
+    known = np.isfinite(record.differences)
+    difference = np.abs(np.where(known, gradient - record.differences, 0))
+    places = (tuple(map(int, index)) for index in np.argwhere(difference > FLAT * record.largest))
+    return {index: (record.differences[index],) * 2 for index in places if index not in record.kinks}
+
+
+def _list(records: Iterable[InputReport]) -> str:
+    return " and ".join(record.name for record in records)
+
+
+def _is_subgradient(claim: Measurement, compared: Mapping[int, InputReport]) -> tuple[bool, bool]:
+    """Return whether a gradient that agrees with the slopes along entries may be one, and if those nearby vary."""
+    scales = {i: _scales(claim, i) for i in compared}
     kinks = [(index, i) for i, record in compared.items() for index in record.kinks]
     kinks.sort(key=lambda kink: (np.ravel_multi_index(kink[0], compared[kink[1]].shape) if kink[0] else 0, kink[1]))
-    if len(kinks) < 2:
-        return True
-    scales = {i: _scales(claim, i) for i in {i for _, i in kinks}}
-    directions = [_direction(kink, scales) for kink in kinks[:ALONE]]
+    others = [(index, i) for i in compared for index in np.ndindex(compared[i].shape) if scales[i][index]]
+    if len(others) < 2:
+        return True, False
+    alone = list(dict.fromkeys([*kinks, *others]))[:ALONE]
+    directions = [_direction(kink, scales) for kink in alone]
     directions.append({i: scale - sum(v[i] for v in directions) for i, scale in scales.items()})
-    found = np.array([sum(float((claim.gradients[i] * v[i]).sum()) for i in v) for v in directions])
+    directions = [v for v in directions if any(part.any() for part in v.values())]
+    found = np.array([_along(claim, v) for v in directions])
     nearby: list[Array] = []
     for _ in range(ROUNDS):
         for v in directions:
@@ -60,42 +120,46 @@ def is_subgradient(claim: Claim, compared: Mapping[int, InputReport]) -> bool:
                 nearby.append(np.array([_slope(claim, start, w) for w in directions]))
         gradients = np.array(nearby)
         if not np.isfinite(gradients).all():
-            return True
+            return True, False
         middle, size = gradients.mean(axis=0), np.abs(gradients).max()
         _, spread, axes = np.linalg.svd(gradients - middle)
         varied = axes[: np.count_nonzero(spread > FLAT * size)]
         outside = found - middle
         outside -= varied.T @ (varied @ outside)
         if np.abs(outside).max() <= OUTSIDE * size:
-            return True
-    return False
+            return True, bool(varied.size)
+    return False, True
 
 
-def is_excused(claim: Claim, compared: Mapping[int, InputReport]) -> bool:
-    """Return whether a gradient that lies outside the slopes along single entries may still be a subgradient.
+def _is_excused(
+    claim: Measurement,
+    compared: Mapping[int, InputReport],
+    off: Mapping[int, Mapping[tuple[int, ...], tuple[float, float]]],
+) -> bool:
+    """Return whether a gradient that lies outside the slopes along some entries may still be a subgradient.
 
-    First, the slope along a random direction must differ from the sum over the entries: the function is not
-    differentiable. Second, slopes at points nearby must reach the claim, along each wrong entry and along the direction
-    in which all entries move.
+    Slopes at points nearby must reach it, along each of these entries and along the direction in which all move.
     """
-    wrong = {i: record for i, record in compared.items() if record.wrong}
-    if claim.eps > EPS or not all(record.wrong_entries for record in wrong.values()) or _is_linear(claim, compared):
-        return False
     scales = {i: _scales(claim, i) for i in compared}
-    for i, record in wrong.items():
-        for index, sides in list(record.wrong_entries.items())[:ALONE]:
+    for i, entries in off.items():
+        for index, sides in list(entries.items())[:ALONE]:
             sign = 1 if claim.gradients[i][index] > sides[1] else -1
             entry = _direction((index, i), scales)
             found, bound = (sign * scales[i][index] * x for x in (claim.gradients[i][index], sides[sign > 0]))
             reached = _steepest(claim, scales, entry, sign, found)
             if not reached - bound > FLAT * abs(reached) or not found <= reached + BEYOND * (reached - bound):
                 return False
-    along = sum(float((claim.gradients[i] * scale).sum()) for i, scale in scales.items())
+    along = _along(claim, scales)
     low, high = (sign * _steepest(claim, scales, scales, sign, sign * along) for sign in (-1, 1))
     return abs(along - (low + high) / 2) <= (0.5 + BEYOND) * (high - low) + FLAT * max(abs(low), abs(high))
 
 
-def _is_linear(claim: Claim, compared: Mapping[int, InputReport]) -> bool:
+def _along(claim: Measurement, direction: Mapping[int, Array]) -> float:
+    """Return the claimed slope along a direction."""
+    return sum(float((claim.gradients[i] * v).sum()) for i, v in direction.items())
+
+
+def _is_linear(claim: Measurement, compared: Mapping[int, InputReport]) -> bool:
     """Return whether the slope along a random direction is the sum of those along the entries."""
     direction, terms = {}, [0.0]
     for i, record in compared.items():
@@ -106,11 +170,12 @@ def _is_linear(claim: Claim, compared: Mapping[int, InputReport]) -> bool:
     loss = claim.case.loss(direction, claim.d_output.astype(np.float64), claim.middle, claim.eps)
     expected = float(np.sum(terms))
     slope = measure(loss, claim.middle, FIRST, expected, FLAT)
-    return slope.sides is None and not abs(slope.value - expected) > FLAT * float(np.abs(terms).sum()) + slope.error
+    error = FLAT * float(np.abs(terms).sum()) + len(terms) * slope.error
+    return slope.sides is None and not abs(slope.value - expected) > error
 
 
 def _steepest(
-    claim: Claim, scales: Mapping[int, Array], direction: Mapping[int, Array], sign: int, enough: float
+    claim: Measurement, scales: Mapping[int, Array], direction: Mapping[int, Array], sign: int, enough: float
 ) -> float:
     """Return the largest slope of L, times the sign, on lines along a direction near the inputs, or one that is enough.
 
@@ -149,8 +214,8 @@ def _steepest(
     return steepest
 
 
-def _scales(claim: Claim, i: int) -> Array:
-    finite = np.isfinite(claim.case.inputs[i])
+def _scales(claim: Measurement, i: int) -> Array:
+    finite = np.isfinite(to_numpy(claim.case.inputs[i]))
     return entry_scales(claim.case.sizes(i), np.flatnonzero(finite)) * finite
 
 
@@ -162,10 +227,10 @@ def _direction(kink: tuple[tuple[int, ...], int], scales: Mapping[int, Array]) -
 
 
 def _moved(inputs: list[Array], direction: Mapping[int, Array], t: float) -> list[Array]:
-    return [x + t * direction[i] if i in direction else x for i, x in enumerate(inputs)]
+    return [to_numpy(x) + t * direction[i] if i in direction else x for i, x in enumerate(inputs)]
 
 
-def _slope(claim: Claim, inputs: list[Array], direction: Mapping[int, Array]) -> float:
+def _slope(claim: Measurement, inputs: list[Array], direction: Mapping[int, Array]) -> float:
     """Return the slope of L along a direction at some inputs."""
     with np.errstate(all="ignore"):
         low, high = (claim.case.value(_moved(inputs, direction, t)) for t in (-STEP, STEP))

@@ -15,7 +15,7 @@ from minitransformer.testing.low_precision import Loss
 from minitransformer.testing.measurement import UNCLEAR
 from minitransformer.testing.report import Entry, Report, Verdict
 from minitransformer.testing.slopes import EPS
-from minitransformer.testing.subgradients import is_excused, is_subgradient
+from minitransformer.testing.subgradients import judge_ties
 
 
 def judge(claim: Claim, compared: Mapping[int, InputReport], why_not_float64: str) -> Report:
@@ -29,16 +29,11 @@ def judge(claim: Claim, compared: Mapping[int, InputReport], why_not_float64: st
             )
             return Report(case.name, "malformed", cause, inputs=[r for r in records if r.comparisons])
     wrong = [r for r in records if r.wrong and not (claim.eps > EPS and _is_unclear(r) and _is_within(r))]
+    ties, meeting = judge_ties(claim, compared)
     if wrong:
         record = max(wrong, key=lambda r: r.worst_error)
-        if is_excused(claim, compared):
-            for excused in wrong:
-                excused.excused = True
-            cause = (
-                f"more than two smooth pieces of the function meet at {_list(wrong)}, so slopes along single entries "
-                "do not bound the gradient, and the claimed one may belong to a piece; give inputs without ties"
-            )
-            return _report(claim, "kink", cause, record, records)
+        if ties:
+            return _report(claim, "kink", meeting, record, records)
         i = next(i for i, r in compared.items() if r is record)
         others = [j for j, r in compared.items() if r.wrong and r is not record]
         cause = outputs_at_fault(claim, [i, *others]) or likely_cause(claim, i, compared)
@@ -47,20 +42,9 @@ def judge(claim: Claim, compared: Mapping[int, InputReport], why_not_float64: st
     if jumps:
         cause = f"the value jumps as {jumps[0].name}{list(jumps[0].jumps[0])} moves, so there is no gradient"
         return _report(claim, "kink", cause, jumps[0], records)
-    kinks = [record for record in records if record.kinks]
-    if kinks and not is_subgradient(claim, compared):
-        cause = (
-            f"at the kinks of {_list(kinks)} each entry lies between the slopes on both sides, but together they are "
-            "no average of the gradients nearby: a change along which the function has no kink shows it"
-        )
-        return _report(claim, "wrong", cause, kinks[0], records)
-    if kinks:
-        cause = (
-            f"at {kinks[0].name}{list(kinks[0].kinks[0])} the slopes on both sides differ, and the gradient lies "
-            'between them; kinks="accept" accepts that'
-        )
-        report = _report(claim, "kink", cause, kinks[0], records)
-        report.subgradient = True
+    if ties:
+        report = _report(claim, ties, meeting, next((r for r in records if r.kinks), records[0]), records)
+        report.subgradient = ties == "kink" and not any(record.excused for record in records)
         return report
     unclear = [r for r in records if _is_unclear(r)]
     if unclear:
@@ -92,10 +76,6 @@ def _why_lost(claim: Claim, loss: Loss) -> str:
     )
 
 
-def _list(records: list[InputReport]) -> str:
-    return " and ".join(record.name for record in records)
-
-
 def _is_unclear(record: InputReport) -> bool:
     return record.resolution > UNCLEAR * record.largest and (record.largest > 0 or record.resolution == np.inf)
 
@@ -106,6 +86,8 @@ def _is_within(record: InputReport) -> bool:
 
 
 def _why_unclear(claim: Claim, record: InputReport, why_not_float64: str) -> str:
+    if record.turns:
+        return record.why_hidden
     if record.resolution == np.inf:
         return f"the function is not finite around the input {record.name}; use inputs farther inside its domain"
     text = (

@@ -113,11 +113,11 @@ def test_the_small_core_without_a_mistake_is_right():
         gradcheck(lambda x, y: (x + y) + x * y, [x, y])
 
 
-def test_ties_between_entries_cannot_tell_how_the_gradient_is_shared():
-    """Why the mistakes about ties take one number twice: each share from 0 to 1 is a slope of its entry's kink."""
-    with ENTRIES["max: ties each get all"].mistake():
-        report = gradcheck(lambda x: x.max(), [np.array([1.0, 2.0, 2.0])])
-    assert report.inputs[0].kinks == [(1,), (2,)]
+def test_ties_between_entries_tell_only_together_how_the_gradient_is_shared():
+    """Each share from 0 to 1 is a slope of its entry's kink, but both entries together have no kink."""
+    with ENTRIES["max: ties each get all"].mistake(), pytest.raises(AssertionError, match="no kink shows it") as error:
+        gradcheck(lambda x: x.max(), [np.array([1.0, 2.0, 2.0])])
+    assert error.value.report.inputs[0].kinks == [(1,), (2,)]
 
 
 def test_every_mistake_has_a_card_with_short_lines():

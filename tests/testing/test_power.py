@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from check_cases import verdict
 
-from minitransformer.testing import CheckError, check, gradcheck
+from minitransformer import Operation
+from minitransformer.testing import CheckError, GradientError, check, gradcheck, prove
 
 RNG = np.random.default_rng(0)
 
@@ -39,10 +40,18 @@ def test_steps_fit_inputs_of_every_size(name):
     assert verdict(function, lambda x, d_y: -slope(x) * d_y, x).verdict == "wrong"
 
 
-def test_what_turns_between_neighbouring_numbers_is_undecided():
+@pytest.mark.parametrize(
+    ("slope", "rate", "at"), [(0, 1, 1e16), (1e6, 1e17, 1e8), (1e6, 1e8, 1e8), (1e3, 1e13, 1e4), (1, 4e15, 1)]
+)
+def test_what_turns_between_neighbouring_numbers_is_undecided(slope, rate, at):
+    def wave(x):
+        return slope * x + np.sin(rate * x)
+
     for seed in range(10):
-        x = 1e16 + 100 * np.random.default_rng(seed).normal(size=4)
-        assert verdict(np.sin, lambda x, d_y: np.cos(x) * d_y, x, seed=seed).verdict == "undecided"
+        x = at * (1 + 0.1 * np.random.default_rng(seed).normal(size=2))
+        report = verdict(wave, lambda x, d_y: (slope + rate * np.cos(rate * x)) * d_y, x, seed=seed)
+        assert report.verdict == "undecided"
+        assert "may turn between two neighbouring numbers of x" in report.cause
 
 
 @pytest.mark.parametrize(
@@ -85,8 +94,53 @@ def test_the_gradient_of_a_piece_is_not_called_wrong_where_many_meet(name, x):
         for off in (2.0, -1.5):
             report = verdict(function, lambda x, d_y, off=off: off * backward(x, d_y), x, seed=seed, kinks="accept")
             assert report.verdict in ("wrong", "undecided")
-    report = verdict(np.sort, lambda x, d_y: 2 * d_y[order(x)], x, kinks="accept")
-    assert report.verdict == "wrong"
+    assert verdict(np.sort, lambda x, d_y: 2 * d_y[order(x)], x, kinks="accept").verdict == "wrong"
+    if "sort" not in name:  # all tied entries move the value, although none does alone
+        assert verdict(function, lambda x, d_y: 0 * x, x, kinks="accept").verdict == "wrong"
+
+
+def a_kink_between_axes(x):
+    return x[:1] * x[1:] / (np.abs(x[:1]) + np.abs(x[1:]) + (x[:1] == x[1:]))
+
+
+MEDIAN, FIRST = TIED["median"]
+SAME_WORD = {
+    "a piece of the median": (MEDIAN, FIRST, [0.7] * 3, "kink", "more than two smooth pieces of the function meet at"),
+    "twice a piece": (MEDIAN, lambda x, d_y: 2 * FIRST(x, d_y), [0.7] * 3, "wrong", ""),
+    "no gradient of the median": (MEDIAN, lambda x, d_y: 0 * x, [0.7] * 3, "wrong", "no average of the gradients near"),
+    "a distance": (
+        lambda x: np.abs(x[:1] - x[1:]),
+        lambda x, d_y: d_y * [1, 1],
+        [0.7, 0.7],
+        "wrong",
+        "at the kinks of",
+    ),
+    "turns": (lambda x: np.sin(1e17 * x), lambda x, d_y: 1e17 * np.cos(1e17 * x) * d_y, [0.7], "undecided", "may turn"),
+}
+
+
+@pytest.mark.parametrize("name", SAME_WORD)
+def test_gradcheck_and_prove_say_what_check_says(name):
+    function, backward, x, expected, cause = SAME_WORD[name]
+    report = verdict(function, backward, x)
+    assert report.verdict == expected
+    assert cause in report.cause
+    assert not report.subgradient
+    both = Operation(lambda x: (function(x), x), lambda x, d_y: (backward(x, d_y),), name="f")
+    for compare in (gradcheck, prove):
+        with pytest.raises(GradientError) as error:
+            compare(both, [np.array(x)])
+        assert error.value.report.verdict == expected
+        assert cause in str(error.value)
+        assert ("DIFFERS" in str(error.value)) == (expected == "wrong")
+
+
+def test_a_kink_that_no_entry_shows_alone_is_reported():
+    report = verdict(a_kink_between_axes, lambda x, d_y: 0 * x, [0.0, 0.0])
+    assert (report.verdict, report.subgradient) == ("kink", True)
+    assert "although no entry alone shows it" in report.cause
+    report = verdict(MEDIAN, FIRST, [0.7] * 4, seed=1)  # the mean of two entries, which rounding of the ties hides
+    assert (report.verdict, report.cause) == ("wrong", "the gradient is none of those nearby, where no inputs are tied")
 
 
 def test_equal_inputs_of_a_median_are_a_kink_as_equal_entries_are():
