@@ -153,6 +153,9 @@ def stated() -> dict[Path, str]:
         sum(one) / 60 for one in zip(*(week.times for week in weeks()), strict=True)
     )
     said = f"{reading:.1f} h of reading and {doing:.1f} h of work"
+    total, top = round(reading + doing), HERE.parent
+    put(top / "README.md", r"about \d+ hours for a", f"about {total} hours for a")
+    put(top / "README.ko.md", r"한 명에 약 \d+시간", f"한 명에 약 {total}시간")
     guide = DOCS / "guides" / "teach-a-course.md"
     put(guide, r"\d+\.\d h of reading and \d+\.\d h of work", said)
     return texts
