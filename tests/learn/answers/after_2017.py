@@ -1,4 +1,4 @@
-"""Chapter 9."""
+"""What came after 2017."""
 
 from learn.answers import in_other_forms
 

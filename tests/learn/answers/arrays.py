@@ -1,4 +1,4 @@
-"""Chapter 3."""
+"""Arrays."""
 
 import numpy as np
 from learn.answers import in_other_forms

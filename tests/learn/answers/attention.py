@@ -1,4 +1,4 @@
-"""Chapter 7."""
+"""Attention."""
 
 import numpy as np
 

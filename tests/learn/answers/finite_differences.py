@@ -1,4 +1,4 @@
-"""Chapter 4."""
+"""Finite differences."""
 
 import numpy as np
 from learn.answers import in_other_forms

@@ -1,4 +1,4 @@
-"""Chapter 2."""
+"""Graphs."""
 
 from learn.answers import in_other_forms
 

@@ -1,4 +1,4 @@
-"""Chapter 1."""
+"""Scalars."""
 
 import numpy as np
 

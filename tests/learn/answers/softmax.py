@@ -1,4 +1,4 @@
-"""Chapter 5."""
+"""Softmax and cross-entropy."""
 
 from learn.answers import in_other_forms
 

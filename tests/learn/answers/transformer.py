@@ -1,4 +1,4 @@
-"""Chapter 8."""
+"""The parts around attention, training and decoding."""
 
 import numpy as np
 from learn.answers import in_other_forms
