@@ -30,13 +30,16 @@ def with_none(value):
 def cases_from_toml(test):
     """Run a test once for each row of its table.
 
-    ``columns`` names the test's arguments, ``rows`` has their values: a list, or a table if the rows have names. The
-    text ``<None>`` stands for None. In the column ``error`` are the names of Python's exceptions.
+    ``columns`` names the test's arguments, ``rows`` has their values: a list, or a table if the rows have names. A row
+    is a list in the order of the columns, or a table with their names. The text ``<None>`` stands for None. In the
+    column ``error`` are the names of Python's exceptions.
     """
     cases = toml_table(test.__code__.co_filename, test.__name__)
     columns, rows, ids = cases["columns"], cases["rows"], of_table
     if isinstance(rows, dict):
         ids, rows = [*rows], [*rows.values()]
+    named = [isinstance(row, dict) and row.keys() == {*columns} for row in rows]
+    rows = [[row[key] for key in columns] if by_name else row for row, by_name in zip(rows, named, strict=True)]
     if isinstance(columns, list) and "error" in columns:
         at = columns.index("error")
         rows = [[*row[:at], getattr(builtins, row[at]), *row[at + 1 :]] for row in rows]
