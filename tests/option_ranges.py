@@ -10,5 +10,5 @@ def ranges_of(kind):
     found = {}
     for one in fields(kind):
         limits = [f"{sign} {one.metadata[name]}" for name, sign in SIGNS.items() if one.metadata[name] is not None]
-        found[one.name] = one.default, list(one.metadata["choices"]) or " ".join(limits)
+        found[one.name] = [one.default, list(one.metadata["choices"]) or " ".join(limits)]
     return found

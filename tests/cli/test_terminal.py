@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from bench import made_up
+from toml_cases import toml_table
 
 from minitransformer import ops
 from minitransformer.apps.cli import COMMANDS, main
@@ -18,33 +19,8 @@ from minitransformer.testing import examples, prove
 
 pytestmark = pytest.mark.numpy_only("what is printed does not depend on the array library")
 SIZES = "--d-model 8 --n-heads 2 --n-layers 1 --d-ff 8 --workers 1"
-RUNS = (
-    f"train reverse {SIZES} --steps 12 --evaluate-every 4 --average-last 4 --held-out 40 --keep 3 --out run",
-    f"train characters {SIZES} --steps 4 --batch-tokens 64 --text text.py --held-out-characters 400 --out writer",
-    "resume run",
-    "average run --last 2",
-    "translate run 12345 --beam 2 --n-best 2",
-    "evaluate run",
-    "attention run 12345 --out maps.png",
-    "heads run",
-    "export run --to huggingface --out exported",
-    "explore run 12345 --save page.html",
-    "evaluate writer",
-    "write writer def --length 60",
-    "gradcheck",
-    "learn list",
-    "learn hint",
-    "learn solution",
-    "learn clinic",
-    "course --out course",
-)
-STATUS = {
-    "import huggingface exported --out imported": 2,
-    "tutorials 99": 2,
-    "learn check": 1,
-    "translate nowhere twelve": 2,
-    "train numbers --schedule linear --steps 20 --warmup-steps 30 --out other": 2,
-}
+RUNS = [run.format(SIZES=SIZES) for run in toml_table(__file__, "RUNS")]
+STATUS = toml_table(__file__, "STATUS")
 MEASURED = ("bench", "bench --scale", "bench --decode", "bench --processes", "table1", "paths", "recall")
 MEASURED += ("extrapolation", "extrapolation --layers", "table3 A --seeds 0 1", "changes characters")
 RATIO = {"median": 0.97, "least": 0.91, "most": 1.04}

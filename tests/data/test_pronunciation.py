@@ -4,6 +4,7 @@ from hashlib import sha256
 
 import numpy as np
 import pytest
+from toml_cases import toml_table
 
 from minitransformer.data import (
     KnownFile,
@@ -16,20 +17,7 @@ from minitransformer.data import (
     read_pronunciations,
 )
 
-DICTIONARY = """\
-;;; made up
-# this too
-CAT  K AE1 T
-cat(2) K AE0 T
-'BOUT  B AW1 T   # how it is said
-ROW\tR OW1
-ROW\tR AW1
-(PAREN  P ER0 EH1 N
-
-X-1  EH1 K S W AH1 N
-(2)  T UW1
-C#  S IY1 SH AA1 R P
-"""
+DICTIONARY = toml_table(__file__, "DICTIONARY")
 
 
 def dictionary(tmp_path, text=DICTIONARY):

@@ -141,16 +141,9 @@ BROKEN |= {message: values(**dict.fromkeys(names)) for message, names in toml_ta
 
 
 @pytest.mark.parametrize("message", BROKEN)
-def test_what_is_wrong_is_said_in_one_line_and_no_run_is_left(tmp_path, capsys, message):
+def test_what_is_wrong_is_said_in_one_line_and_no_run_is_left(tmp_path, refused, message):
     BROKEN[message](write_folder(tmp_path / "there"))
-    with pytest.raises(FileError, match=message):
-        read_ctranslate2(tmp_path / "there")
-    out = tmp_path / "runs" / "new"
-    assert main(["import", "ctranslate2", str(tmp_path / "there"), "--out", str(out)]) == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1
-    assert str(tmp_path / "there") in error
-    assert not out.exists()
+    refused(read_ctranslate2, "ctranslate2", tmp_path / "there", message)
 
 
 def test_a_folder_opens_from_the_command_line(tmp_path, capsys):

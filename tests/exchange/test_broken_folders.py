@@ -116,16 +116,9 @@ BROKEN = {message: edit(name, **changes) for message, (name, changes) in toml_ta
 
 
 @pytest.mark.parametrize("message", BROKEN)
-def test_what_is_wrong_is_said_in_one_line_and_no_run_is_left(tmp_path, capsys, message):
+def test_what_is_wrong_is_said_in_one_line_and_no_run_is_left(tmp_path, refused, message):
     BROKEN[message](write_folder(tmp_path / "there"))
-    with pytest.raises(FileError, match=message):
-        read_huggingface(tmp_path / "there")
-    out = tmp_path / "runs" / "new"
-    assert main(["import", "huggingface", str(tmp_path / "there"), "--out", str(out)]) == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1
-    assert str(tmp_path / "there") in error
-    assert not out.exists()
+    refused(read_huggingface, "huggingface", tmp_path / "there", message)
 
 
 def test_the_way_to_convert_a_pickle_is_one_line(tmp_path):

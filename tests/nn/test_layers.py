@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 from option_ranges import ranges_of
-from toml_cases import cases_from_toml
+from toml_cases import cases_from_toml, toml_table
 
 import minitransformer as mt
 from minitransformer.arrays import asarray, to_numpy
@@ -404,18 +404,7 @@ def test_initial_weights():
     assert norm.bias.data.tolist() == [0] * 6
 
 
-OPTIONS = {
-    "d_model": (512, ">= 1"), "n_heads": (8, ">= 1"), "n_layers": (6, ">= 1"), "n_decoder_layers": (None, ">= 1"),
-    "d_ff": (2048, ">= 1"), "d_k": (None, ">= 1"), "d_v": (None, ">= 1"), "norm": ("post", ["post", "pre", "rms"]),
-    "positions": ("sinusoidal", ["sinusoidal", "learned", "rotary", "alibi"]), "attention_block": (None, ">= 1"),
-    "recompute": (False, ""), "n_kv_heads": (None, ">= 1"), "dropout": (0.1, ">= 0 < 1"),
-    "share_embeddings": (True, [True, "all", "target", "inputs", False]), "scale_embeddings": (True, ""),
-    "attention_bias": (False, ""), "output_bias": (False, ""),
-    "activation": ("relu", ["relu", "silu", "gelu", "quick_gelu", "swiglu"]), "final_norm": (None, ""),
-    "layer_norm_eps": (1e-05, "> 0"), "position_layout": ("interleaved", ["interleaved", "halves"]),
-    "position_scale": ("d_model", ["d_model", "d_model-2"]), "first_position": (0, ">= 0"), "source_end": (True, ""),
-    "max_length": (512, ">= 1"), "dtype": ("float32", ["float32", "float64"]),
-}  # fmt: skip
+OPTIONS = toml_table(__file__, "OPTIONS")
 
 
 def test_the_options_have_their_defaults_and_ranges():

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from option_ranges import ranges_of
+from toml_cases import toml_table
 
 from minitransformer import tasks
 from minitransformer.data import UnknownTokenError, Vocabulary, tokenisers_to_json
@@ -193,15 +194,7 @@ def test_a_broken_file_costs_its_own_tasks_only(tmp_path, monkeypatch, text):
         assert dict(tasks._find_tasks()).keys() == tasks.TASKS.keys()
 
 
-OPTIONS = {
-    "train_pairs": (20000, ">= 1"), "held_out": (2000, ">= 1"), "valid_pairs": (200, ">= 1"), "source": (None, ""),
-    "target": (None, ""), "valid_source": (None, ""), "valid_target": (None, ""), "dictionary": (None, ""),
-    "data": (None, ""), "source_tokens": ("bpe", ["bpe", "words", "chars", "merges"]),
-    "target_tokens": ("bpe", ["bpe", "words", "chars", "merges"]), "vocabulary": (None, ">= 1"),
-    "min_count": (None, ">= 1"), "share_vocabulary": (True, ""), "longest": (100, ">= 1"),
-    "bleu_tokenize": ("13a", ""), "text": (None, ""), "window": (128, ">= 2"), "characters": (None, ">= 1"),
-    "held_out_characters": (100000, ">= 1"), "valid_characters": (20000, ">= 1"),
-}  # fmt: skip
+OPTIONS = toml_table(__file__, "OPTIONS")
 
 
 def test_the_options_have_their_defaults_and_ranges():

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from robustness import ALL
 from safetensors import SafetensorError
+from toml_cases import toml_table
 
 from minitransformer.apps.cli import main
 from minitransformer.data import read_parallel
@@ -256,30 +257,10 @@ ANYWHERE = [
 ]
 WRONG = [
     *((name, content) for name in ("configuration.json", "vocabulary.json", "data.json") for content in ANYWHERE),
-    ("vocabulary.json", b'{"both": {"kind": ["words"]}}'),
-    ("vocabulary.json", b'{"both": {"kind": "words", "tokens": [1], "marker": ""}}'),
-    ("vocabulary.json", b'{"both": {"kind": "bpe", "model": "\xc3\xa9"}}'),
-    ("vocabulary.json", b'{"both": {"kind": "closed", "tokens": []}}'),
-    ("data.json", b'{"files": {"a": 3}, "fingerprint": ""}'),
-    ("data.json", b'{"files": {}, "fingerprint": null}'),
-    ("data.json", b'{"files": {}, "fingerprint": "0"}'),
-    ("data.json", b'{"files": {}}'),
-    ("held_out.tsv", b""),
-    ("held_out.tsv", b"a\n"),
-    ("held_out.tsv", b"a\t\n"),
-    ("held_out.tsv", b"a\tb\tc\n"),
+    *((name, content.encode()) for name, content in toml_table(__file__, "WRONG")),
     ("held_out.tsv", b"\xff\tb\n"),
-    ("metrics.jsonl", b'{"step": "x"}\n'),
-    ("metrics.jsonl", b'{"step": 3, "loss": null}\n'),
-    ("metrics.jsonl", b'{"step": 3, "loss": NaN}\n'),
-    ("metrics.jsonl", b'{"step": 3, "loss": 1e999}\n'),
-    ("metrics.jsonl", b'{"step": -3}\n'),
-    ("metrics.jsonl", b'{"loss": 3}\n'),
-    ("metrics.jsonl", b'{"step": 3, "final": "yes"}\n'),
-    ("metrics.jsonl", b'{"step": 3, "\\ud800": 1}\n'),
     ("metrics.jsonl", b'{"step": ' + b"9" * 5001 + b"}\n"),
     ("metrics.jsonl", b'{"a":' * DEEP + b"1" + b"}" * DEEP),
-    ("metrics.jsonl", b'{"st\n{"step": 3}\n'),
 ]
 
 

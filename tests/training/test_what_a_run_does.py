@@ -571,16 +571,7 @@ def test_the_speed_is_that_of_training_alone(tmp_path, monkeypatch):
     assert trainer.seconds == 6 + 2 * 1000
 
 
-OPTIONS = {
-    "steps": (900, ">= 1"), "epochs": (None, "> 0 <= 1000000"), "minutes": (None, "> 0 <= 1000000"),
-    "batch_tokens": (2048, ">= 1"), "accumulate": (1, ">= 1"), "label_smoothing": (0.1, ">= 0 < 1"),
-    "schedule": ("warmup", ["warmup", "inverse_sqrt", "linear"]), "warmup_steps": (250, ">= 1"),
-    "learning_rate_factor": (0.6, "> 0"), "peak": (0.001, "> 0"), "clip": (None, "> 0"),
-    "weight_decay": (0.0, ">= 0"), "average_last": (300, ">= 1"), "evaluate_every": (150, ">= 1"),
-    "save_every": (None, ">= 1"), "keep": (2, ">= 1"), "best_by": ("loss", ["loss", "exact_match", "bleu"]),
-    "patience": (None, ">= 1"), "shares": (None, ">= 1 <= 1024"), "workers": (None, ">= 1 <= 1024"),
-    "blas_threads": (None, ">= 1 <= 1024"),
-}  # fmt: skip
+OPTIONS = toml_table(__file__, "OPTIONS")
 
 
 def test_the_options_have_their_defaults_and_ranges():
