@@ -47,6 +47,18 @@ def test_the_report_says_what_is_missing_and_why():
     assert max(map(len, report.splitlines())) <= 100
 
 
+@pytest.mark.parametrize(("rounds", "load"), [(2, 0.6), (3, 0.4)])
+def test_few_rounds_give_no_ratio_and_a_busy_machine_is_named(rounds, load):
+    found = made_up.result()
+    found["machine"] = {**found["machine"], "load": load}
+    for program in [p for one in found["configurations"].values() for p in one["programs"].values()]:
+        program["seconds"] = program["seconds"][:1] * rounds
+    report = speed_text(found)
+    assert ("needs 3 rounds" in report) == (rounds < 3)
+    assert ("1.75 (1.75 to 1.75)" in report) == (rounds >= 3)
+    assert ("Other programs kept 0.6 cores busy" in report) == (load > 0.5)
+
+
 def test_each_line_of_a_program_has_its_own_numbers():
     """Every number of the table is worked out here: 0.04 s is 40 ms, and 2.5 times as long is 100 ms."""
     report = speed_text(made_up.result(("toy", "small"), ours=0.04, eager=0.1, compiled=0.02)).splitlines()

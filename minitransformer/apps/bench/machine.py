@@ -37,6 +37,7 @@ def describe() -> dict[str, Any]:
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "processor": processor(),
         "cores": blas.cores(),
+        "load": os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0,
         "memory": machine_memory(),
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),

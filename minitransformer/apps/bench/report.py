@@ -20,6 +20,11 @@ ON_A_CARD = (
 )
 SEARCHES = {"greedy": "greedy", "beam": f"beam {BEAM}, alpha {ALPHA}"}
 
+FEWEST = 3
+"""Rounds from which a ratio is printed: one disturbed turn can change it many times over."""
+BUSY = 0.5
+"""How many cores other programs may keep busy, on average over the last minute, before the report says so."""
+
 
 def duration(seconds: float) -> str:
     """Write a short time: ``"41.2 ms"``, ``"1.53 s"``."""
@@ -83,7 +88,12 @@ def header(result: dict[str, Any]) -> str:
         parts.append(f"PyTorch {torch['version']} on {torch.get('device') or str(torch['threads']) + ' threads'}")
     if m["variables"]:
         parts.append("set here: " + ", ".join(f"{name}={value}" for name, value in m["variables"].items()))
-    return wrap(f"{m['date'][:10]}: " + "; ".join(parts))
+    lines = [wrap(f"{m['date'][:10]}: " + "; ".join(parts))]
+    if m.get("load", 0) >= BUSY:
+        lines.append(
+            wrap(f"Other programs kept {m['load']:.1f} cores busy when this began: do not trust it; repeat it later")
+        )
+    return "\n".join(lines)
 
 
 def speed_text(result: dict[str, Any]) -> str:
@@ -135,6 +145,8 @@ def _times_ours(name: str, program: dict[str, Any]) -> str:
         return "1"
     if "times_ours" not in program:
         return "-"
+    if len(program["seconds"]) < FEWEST:
+        return f"needs {FEWEST} rounds"
     r = program["times_ours"]
     return f"{r['median']:.2f} ({r['least']:.2f} to {r['most']:.2f})"
 
