@@ -114,9 +114,7 @@ def processes():
     """Return what some processes would have taken: two of them, one of which failed behind a slow network."""
     found = outcomes()
     for name, seconds in (("shares-2", 0.05), ("processes-2", 0.03)):
-        found[name] = Outcome(
-            name, {"parameters": 1000, "processes": 2}, [{"seconds": [seconds] * 2, "peak": 10**8}] * 3
-        )
+        found[name] = Outcome(name, {"parameters": 1000, "processes": 2}, answers(seconds, 10**8))
     found["processes-2-slow"] = Outcome("2 processes, slow", failed="ended by signal 9")
     programs = compare(found)
     programs["processes-2"] |= {"received": [4000, 4002], "expected_received": 4000.0, "expected": 0.025}
