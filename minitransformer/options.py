@@ -178,9 +178,9 @@ class Options:
             if name not in declarations:
                 near = get_close_matches(name, declarations, n=1)
                 hint = f"is {near[0]!r} meant?" if near else f"the options are {', '.join(sorted(declarations))}"
-                raise OptionError(f"{prefix}there is no option {_shown(name)}; {hint}", name)
+                raise OptionError(f"{prefix}there is no option {shown(name)}; {hint}", name)
             if wanted := _fault(value, declarations[name].kind, declarations[name].metadata):
-                raise OptionError(f"{prefix}{name} must be {wanted}, found {_shown(value)}", name)
+                raise OptionError(f"{prefix}{name} must be {wanted}, found {shown(value)}", name)
 
     def changed(self, **values: Any) -> Self:
         """Return these options with some values changed, those of the parts included."""
@@ -254,10 +254,10 @@ def _fits(value: Any, kind: Any) -> bool:
     return isinstance(value, kind)
 
 
-def _shown(value: Any) -> str:
-    """Return a value for a message, cut so that it fits on a line."""
+def shown(value: Any, most: int = 200) -> str:
+    """Return a value for a message, cut after so many characters."""
     try:
         text = repr(value)
     except ValueError:  # Python writes no whole number of more than 4,300 digits
         text = "a whole number of more than 4,300 digits"
-    return text if len(text) <= 200 else f"{text[:200]}..."
+    return text if len(text) <= most else f"{text[:most]}..."

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from math import isfinite
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from minitransformer import ops
 from minitransformer.arrays import to_numpy
-from minitransformer.autograd import no_grad
+from minitransformer.autograd import Tensor, no_grad
 from minitransformer.data import END, PAD, START, MissingExtraError, Tokeniser, normalise_text, pad, references
 from minitransformer.decoding import PAPER, Diverged, SearchOptions, naming_the_longest, source_sentence, translate
 from minitransformer.nn import Transformer
@@ -164,32 +164,52 @@ def _teacher_forced(
 ) -> tuple[Share, float]:
     """Return how many tokens are right given all previous target tokens, and the loss per token."""
     encoded = [(source_sentence(model, source, one), target.encode(other)) for one, other in pairs]
-    with naming_the_longest([max(pair, key=len) for pair in pairs], [max(pair, key=len) for pair in encoded]):
-        return _accuracy_and_loss(model, encoded, len(target), ranks)
+    chunks = list(_chunks(sorted(encoded, key=lambda pair: (max(map(len, pair)), pair)), len(target)))
 
-
-def _accuracy_and_loss(
-    model: Transformer, encoded: list[tuple[list[int], list[int]]], vocabulary: int, ranks: Ranks
-) -> tuple[Share, float]:
-    """Return the same for pairs of ids."""
-
-    def measure(chunk: list[tuple[list[int], list[int]]]) -> tuple[Share, float]:
+    def predict(chunk: list[tuple[list[int], list[int]]]) -> tuple[Tensor, Any]:
         source_ids, wanted = pad([ids for ids, _ in chunk]), pad([[*ids, END] for _, ids in chunk])
-        with no_grad():  # and without dropout
-            memory = model.encode(source_ids)
-            logits = model.decode(pad([[START, *ids] for _, ids in chunk]), memory, ops.padding_mask(source_ids, PAD))
+        memory = model.encode(source_ids)  # without dropout
+        target_ids = pad([[START, *ids] for _, ids in chunk])
+        return model.decode(target_ids, memory, ops.padding_mask(source_ids, PAD)), wanted
+
+    with naming_the_longest([max(pair, key=len) for pair in pairs], [max(pair, key=len) for pair in encoded]):
+        accuracy, total = accuracy_and_loss(predict, chunks, ranks)
+    return accuracy, total / accuracy.total
+
+
+def accuracy_and_loss(
+    predict: Callable[[Any], tuple[Tensor, Any]], chunks: Sequence[Any], ranks: Ranks
+) -> tuple[Share, float]:
+    """Return how many tokens have the highest score, and the sum of the losses.
+
+    Parameters
+    ----------
+    predict : callable
+        Returns for one of the chunks the logits and the wanted tokens, of which padding does not count.
+    chunks : sequence
+        What is predicted at a time.
+    ranks : Ranks
+        The processes that share the work.
+
+    Raises
+    ------
+    Diverged
+        If the loss is not a number.
+    """
+
+    def measure(chunk: Any) -> tuple[Share, float]:
+        with no_grad():
+            logits, wanted = predict(chunk)
             loss = ops.cross_entropy(logits, wanted, ignore_index=PAD)
         share = token_accuracy(to_numpy(logits.data.argmax(axis=-1)), np.asarray(wanted))
         return share, float(loss.data) * share.total
 
-    chunks = list(_chunks(sorted(encoded, key=lambda pair: (max(map(len, pair)), pair)), vocabulary))
     accuracy, total = Share(0, 0), 0.0
     for share, loss in ranks.spread(lambda some: [measure(chunk) for chunk in some], chunks):
-        accuracy += share
-        total += loss
+        accuracy, total = accuracy + share, total + loss
     if not isfinite(total):
         raise Diverged(f"the loss is {total}: the training of this model has diverged")
-    return accuracy, total / accuracy.total
+    return accuracy, total
 
 
 def _chunks(

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from math import isfinite, log, log2
-from typing import NamedTuple
+from math import log, log2
+from typing import Any, NamedTuple
 
-import numpy as np
-
-from minitransformer import ops
-from minitransformer.arrays import to_numpy
-from minitransformer.autograd import no_grad
+from minitransformer.autograd import Tensor
 from minitransformer.data import PAD, UNKNOWN, Tokeniser, pad
 from minitransformer.data.batches import decoder_input
-from minitransformer.decoding import Diverged
 from minitransformer.nn import LanguageModel
 from minitransformer.sharding import ALONE, Ranks
-from minitransformer.training.evaluation import NUMBERS, WIDTH
-from minitransformer.training.scores import Share, token_accuracy
+from minitransformer.training.evaluation import NUMBERS, WIDTH, accuracy_and_loss
 
 UNKNOWN_BITS = log2(sys.maxunicode + 1)
 """What it takes to say which character an unknown one is: each of Unicode's is equally probable."""
@@ -81,17 +74,15 @@ def evaluate_text(
     if not ids:
         raise ValueError("evaluate_text: found an empty text, expected at least one character")
 
-    def measure(some: Sequence[list[Window]]) -> list[tuple[Share, float]]:
-        return [_accuracy_and_loss(model, chunk) for chunk in some]
-
     windows = _windows(ids, window)
     size = max(1, NUMBERS // (window * max(len(tokeniser), WIDTH)))
     chunks = [windows[first : first + size] for first in range(0, len(windows), size)]
-    accuracy, total = Share(0, 0), 0.0
-    for share, loss in ranks.spread(measure, chunks):
-        accuracy, total = accuracy + share, total + loss
-    if not isfinite(total):
-        raise Diverged(f"the loss is {total}: the training of this model has diverged")
+
+    def predict(chunk: list[Window]) -> tuple[Tensor, Any]:
+        read, wanted = pad([tokens for tokens, _ in chunk]), pad([tokens for _, tokens in chunk])
+        return model.decode(decoder_input(read)), wanted  # without dropout
+
+    accuracy, total = accuracy_and_loss(predict, chunks, ranks)
     bits = (total / log(2) + ids.count(UNKNOWN) * UNKNOWN_BITS) / len(text)
     return TextScores(bits, accuracy.value, total / len(ids), len(text))
 
@@ -104,13 +95,3 @@ def _windows(ids: list[int], window: int) -> list[Window]:
         before, rest = ids[first - (window - half) : first], ids[first : first + half]
         found.append(([*before, *rest], [PAD] * len(before) + rest))
     return found
-
-
-def _accuracy_and_loss(model: LanguageModel, windows: list[Window]) -> tuple[Share, float]:
-    """Return how many tokens are right given all previous ones, and the sum of their losses."""
-    read, wanted = pad([tokens for tokens, _ in windows]), pad([tokens for _, tokens in windows])
-    with no_grad():
-        logits = model.decode(decoder_input(read))  # without dropout
-        loss = ops.cross_entropy(logits, wanted, ignore_index=PAD)
-    share = token_accuracy(to_numpy(logits.data.argmax(axis=-1)), np.asarray(wanted))
-    return share, float(loss.data) * share.total

@@ -67,10 +67,7 @@ def test_memory_is_in_bytes():
 
 
 def axis(values, **curve):
-    def vary(workload, value):
-        return workload.changed(length=value)
-
-    return {"length": Axis("length", "T", TINY, values, vary, [Curve("plain", {}, 2, 2, **curve)])}
+    return {"length": Axis("T", TINY, values, {"length": 1}, [Curve("plain", {}, 2, 2, **curve)])}
 
 
 def test_growth_is_measured_point_by_point(monkeypatch):

@@ -35,7 +35,7 @@ def test_growth_from_the_first_word_to_the_picture(monkeypatch, tmp_path, capsys
     length = growth.AXES["length"]
     for name in list(growth.AXES):
         monkeypatch.delitem(growth.AXES, name)
-    few = growth.Axis("length", "T", TINY, (3, 6), length.vary, length.curves[:2])
+    few = growth.Axis("T", TINY, (3, 6), length.varied, length.curves[:2])
     monkeypatch.setitem(growth.AXES, "length", few)
 
     def point(workload, workers, value):  # `tests/bench/test_programs.py` measures some

@@ -45,54 +45,37 @@ class Curve:
 
 @dataclass(frozen=True)
 class Axis:
-    """What varies: its letter, its values, how they change the workload, and the curves."""
+    """What varies: its letter, around what, its values, and the curves."""
 
-    name: str
     letter: str
     centre: Workload
     values: Sequence[int]
-    vary: Callable[[Workload, int], Workload]
+    varied: Mapping[str, int]
+    """The options of the workload that vary, each as a multiple of the value."""
     curves: Sequence[Curve]
 
+    def at(self, curve: Curve, value: int) -> Workload:
+        """Return the workload of a point."""
+        return self.centre.changed(**curve.options, **{name: n * value for name, n in self.varied.items()})
 
+
+PLAIN = Curve("plain", {}, 1, 1)
 AXES = {
     "length": Axis(
-        "length",
-        "T",
-        LONG,
-        (64, 128, 256, 512, 1024, 2048, 4096),
-        lambda workload, value: workload.changed(length=value),
+        "T", LONG, (64, 128, 256, 512, 1024, 2048, 4096), {"length": 1},
         (
             Curve("plain", {}, 2, 2),
             Curve("in blocks of 128", {"attention_block": 128}, 2, 1),
             Curve("in blocks, recomputed", {"attention_block": 128, "recompute": True}, 2, 1),
         ),
     ),
-    "batch": Axis(
-        "batch",
-        "B",
-        CENTRE,
-        (2, 4, 8, 16, 32, 64, 128),
-        lambda workload, value: workload.changed(batch=value),
-        (Curve("plain", {}, 1, 1),),
-    ),
+    "batch": Axis("B", CENTRE, (2, 4, 8, 16, 32, 64, 128), {"batch": 1}, (PLAIN,)),
     "width": Axis(
-        "width",
-        "D",
-        CENTRE.changed(n_layers=1),
-        (64, 128, 256, 512, 1024),
-        lambda workload, value: workload.changed(d_model=value, d_ff=4 * value),
+        "D", CENTRE.changed(n_layers=1), (64, 128, 256, 512, 1024), {"d_model": 1, "d_ff": 4},
         (Curve("plain", {}, 2, 2),),
     ),
-    "depth": Axis(
-        "depth",
-        "N",
-        CENTRE,
-        (1, 2, 4, 8, 16),
-        lambda workload, value: workload.changed(n_layers=value),
-        (Curve("plain", {}, 1, 1),),
-    ),
-}
+    "depth": Axis("N", CENTRE, (1, 2, 4, 8, 16), {"n_layers": 1}, (PLAIN,)),
+}  # fmt: skip
 
 
 def measure_growth(workers: int, tell: Callable[[str], None], axes: Mapping[str, Axis] = AXES) -> dict[str, Any]:
@@ -121,8 +104,9 @@ def measure_growth(workers: int, tell: Callable[[str], None], axes: Mapping[str,
         curves: list[dict[str, Any]] = []
         result["axes"][name] = {"letter": axis.letter, "centre": axis.centre.flat(), "curves": curves}
         for curve in axis.curves:
-            tell(f"{name}, {curve.label}")
-            points, left_out = _points(axis, curve, workers, machine["memory"], tell)
+            label = f"{name}, {curve.label}"
+            tell(label)
+            points, left_out = _points(label, axis, curve, workers, machine["memory"], tell)
             x = [point["value"] for point in points]
             memory = [point["memory"] for point in points]
             curves.append(
@@ -141,7 +125,7 @@ def measure_growth(workers: int, tell: Callable[[str], None], axes: Mapping[str,
 
 
 def _points(
-    axis: Axis, curve: Curve, workers: int, available: int | None, tell: Callable[[str], None]
+    label: str, axis: Axis, curve: Curve, workers: int, available: int | None, tell: Callable[[str], None]
 ) -> tuple[list[dict[str, Any]], str | None]:
     """Return the points of a curve, and why some are left out, if some are."""
     points: list[dict[str, Any]] = []
@@ -155,10 +139,10 @@ def _points(
                     f"more than half of this machine's {available / 1e9:.1f} GB"
                 )
         try:
-            points.append(_point(axis.vary(axis.centre.changed(**curve.options), value), workers, value))
+            points.append(_point(axis.at(curve, value), workers, value))
         except ProcessError as death:
             return points, f"{axis.letter} {value} and more: {death}"
-        tell(f"{axis.name}, {curve.label}: {axis.letter} {value}: {1e3 * points[-1]['seconds']:.1f} ms")
+        tell(f"{label}: {axis.letter} {value}: {1e3 * points[-1]['seconds']:.1f} ms")
     return points, None
 
 

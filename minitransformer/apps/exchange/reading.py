@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
+from minitransformer import options
 from minitransformer.arrays import Array
 from minitransformer.files import FileError, read_file, read_json, require_regular_file
 
@@ -168,8 +169,4 @@ def read_tensors(path: Path) -> dict[str, Array]:
 
 def shown(value: Any) -> str:
     """Return a value for a message, cut so that it fits on a line."""
-    try:
-        text = repr(value)
-    except ValueError:  # Python writes no whole number of more than 4,300 digits
-        text = "a whole number of more than 4,300 digits"
-    return text if len(text) <= 80 else f"{text[:80]}..."
+    return options.shown(value, most=80)

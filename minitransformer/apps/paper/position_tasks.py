@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -86,12 +86,8 @@ class Recall:
 class Copy:
     """The next symbol of a row that is read once more."""
 
+    title: ClassVar[str] = "copy of the first half"
     classes: int = 8
-
-    @property
-    def title(self) -> str:
-        """What is asked."""
-        return "copy of the first half"
 
     @property
     def vocabulary(self) -> int:
@@ -135,13 +131,9 @@ class Copy:
 class Lookup:
     """The value of the card with the same key, for sentences with at most so many cards."""
 
+    title: ClassVar[str] = "lookup of the value with the same key"
     keys: int
     classes: int = 4
-
-    @property
-    def title(self) -> str:
-        """What is asked."""
-        return "lookup of the value with the same key"
 
     @property
     def vocabulary(self) -> int:
