@@ -2,7 +2,8 @@
 
 Without an action, it makes a folder of exercises if there is none, and watches it: each file that you save is checked.
 `check`, `hint`, `reset` and `solution` accept the name of an exercise; the default is the current one. `train` accepts
-the number of a chapter and trains a small model with your functions. `clinic` accepts the number of a patient, a
+the number of a chapter and trains a small model with your functions. `assemble` writes one file of your functions that
+trains by itself, without this package. `clinic` accepts the number of a patient, a
 training with one fault that you diagnose and correct. Your files are never overwritten.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import textwrap
 import time
 from itertools import groupby
@@ -30,9 +32,11 @@ from minitransformer.apps.learn import (
     judge_in_child,
     last_save,
 )
+from minitransformer.apps.learn.assembly import FILE, assemble, parts_needed
 from minitransformer.apps.learn.grading import grade, read_submission
+from minitransformer.durable import write_whole
 
-ACTIONS = ("watch", "check", "hint", "next", "list", "reset", "solution", "train", "clinic")
+ACTIONS = ("watch", "check", "hint", "next", "list", "reset", "solution", "train", "assemble", "clinic")
 WIDTH = 78
 LOOK = 0.3
 """How long to wait before looking at the files again, in seconds."""
@@ -141,7 +145,31 @@ def _act(action: str, book: Book, named: Exercise | None) -> int:
             kept = book.reset(exercise)
             _say(f"{exercise.name} is reset: {book.path(exercise)}")
             return _say(f"Your version is kept in {kept}" if kept else "You had not changed it.")
+        case "assemble":
+            return _assemble(book)
     return _solution(book, exercise)
+
+
+def _assemble(book: Book) -> int:
+    """Write one file of the learner's functions, if all that it needs are right."""
+    needed = parts_needed()
+    verdicts = {exercise: judge_in_child(exercise, book.path(exercise)) for exercise in needed}
+    for exercise in (one for one, verdict in verdicts.items() if verdict.right):
+        book.done.add(exercise.name)
+    book.save()
+    wrong = {one: verdict for one, verdict in verdicts.items() if not verdict.right}
+    if wrong:
+        print(f"{len(needed) - len(wrong)} of the {len(needed)} functions are right; these are missing:\n")
+        for exercise, verdict in wrong.items():
+            print(f"  {exercise.name:<28} {verdict.words.splitlines()[0]}"[:WIDTH])
+        return 1
+    text, path = assemble(book.folder), book.folder / FILE
+    kept = book.keep(path, text)
+    write_whole(path, text.encode())
+    _say(f"{path} is your Transformer: {len(needed)} functions of yours, and what joins them. It needs NumPy alone.")
+    if kept:
+        _say(f"Your version is kept in {kept}")
+    return _say(f"`python {shlex.quote(str(path))}` checks its gradients and trains it, in less than a minute.")
 
 
 def _say(text: str) -> int:
@@ -199,6 +227,7 @@ def _check(book: Book, exercise: Exercise) -> bool:
         suggest_training(book, exercise)
     if new and len(book.done) == len(bank()):
         print("\nThat was the last one: all of them are right.")
+        _say(f"`{command('assemble', folder=book.folder)}` writes a Transformer of your own into one file.")
     return True
 
 

@@ -180,7 +180,7 @@ class Book:
 
     def reset(self, exercise: Exercise) -> Path | None:
         """Restore an exercise's original text; return the path of the learner's version, if it was different."""
-        kept = self.keep(exercise)
+        kept = self.keep(self.path(exercise), exercise.text)
         self.write(exercise, exercise.text)
         self.done.discard(exercise.name)
         self.hints.pop(exercise.name, None)
@@ -188,11 +188,10 @@ class Book:
         self.save()
         return kept
 
-    def keep(self, exercise: Exercise) -> Path | None:
-        """Give the learner's file another name, if it is not the original text; return its new path."""
-        path = self.path(exercise)
+    def keep(self, path: Path, text: str) -> Path | None:
+        """Give a file that is not this text another name, before the text is written; return its new path."""
         check_folder(path.parent)
-        if not path.exists() or path.read_bytes() == exercise.text.encode():
+        if not path.exists() or path.read_bytes() == text.encode():
             return None
         names = (path.with_name(f"{path.stem}.kept-{number}.py") for number in count(1))
         kept = next(name for name in names if not name.exists())

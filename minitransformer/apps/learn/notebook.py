@@ -59,7 +59,7 @@ def record(exercise: Exercise, answers: Sequence[Any]) -> str:
         except _NoCode as reason:
             book.finish(exercise)
             return f"(solved in {folder}; the code is not kept: {reason})"
-        kept = None if is_open(exercise, path) else book.keep(exercise)
+        kept = None if is_open(exercise, path) else book.keep(path, text)
         book.write(exercise, text)
         book.finish(exercise)
     except OSError as error:

@@ -1,0 +1,83 @@
+"""One file of the learner's own functions: it trains by itself, and its check finds a wrong one."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from minitransformer.apps.cli import main
+from minitransformer.apps.learn import Book, find
+from minitransformer.apps.learn.assembly import assemble, parts_needed
+
+pytestmark = pytest.mark.numpy_only("exercises are in NumPy")
+
+
+@pytest.fixture
+def solved(tmp_path):
+    book = Book.open(tmp_path / "my-exercises")
+    for exercise in parts_needed():
+        book.path(exercise).write_text(exercise.solution, encoding="utf-8")
+    return book
+
+
+def run(text, folder):
+    """Run the file, with fewer steps, where this package cannot be imported."""
+    path = folder / "whole.py"
+    path.write_text(text.replace("STEPS, WARMUP = 32, 1000, 200", "STEPS, WARMUP = 32, 100, 60"), encoding="utf-8")
+    command = (
+        "import sys, runpy; sys.modules['minitransformer'] = None; runpy.run_path(sys.argv[1], run_name='__main__')"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", command, str(path)], capture_output=True, encoding="utf-8", check=False
+    )
+
+
+def test_it_trains_by_itself_and_its_gradients_are_right(solved, tmp_path):
+    text = assemble(solved.folder)
+    assert {*re.findall(r"^(?:import|from) (\w+)", text, re.MULTILINE)} == {"math", "numpy"}
+    done = run(text, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^the gradients of all \d+ parameters are right$", done.stdout, re.MULTILINE)
+    assert float(re.search(r"step  100  loss (\d\.\d+)", done.stdout)[1]) < 2
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("softmax-backward", "d_y - row_sum", "d_y"),
+        ("residual-backward", "return d_s + ", "return "),
+        ("label-smoothing-backward", "/ len(q)", "/ len(q) ** 2"),
+    ],
+)
+def test_its_check_finds_a_wrong_function(solved, tmp_path, name, old, new):
+    path = solved.path(find(name))
+    path.write_text(path.read_text("utf-8").replace(old, new), "utf-8")
+    assert "is off: the relative error is" in run(assemble(solved.folder), tmp_path).stderr
+
+
+def test_the_names_of_several_files_do_not_collide(solved):
+    path = solved.path(find("layer-norm-forward"))
+    path.write_text(
+        "scale = 1.0\ndef softmax(x):\n    return x\ndef forward(x, scale=scale):\n    forward = x.T\n    return forward\n"
+    )
+    text = assemble(solved.folder)
+    assert "layer_norm_forward_scale = 1.0\n\n\ndef layer_norm_forward_softmax(x):" in text
+    assert "def layer_norm_forward(x, layer_norm_forward_scale=layer_norm_forward_scale):" in text
+    assert "def label_smoothing_backward_softmax(x):" in text
+
+
+def test_the_command_names_what_is_missing_and_keeps_an_edited_file(solved, capsys):
+    path = solved.path(find("adam-step"))
+    path.write_text(find("adam-step").text, encoding="utf-8")
+    words = ["learn", "assemble", "--folder", str(solved.folder)]
+    assert main(words) == 1
+    assert " functions are right; these are missing:\n\n  adam-step " in capsys.readouterr().out
+    path.write_text(find("adam-step").solution, encoding="utf-8")
+    assert main(words) == 0
+    whole = solved.folder / "my_transformer.py"
+    assert whole.read_text("utf-8") == assemble(solved.folder)
+    whole.write_text("mine")
+    assert main(words) == 0
+    assert (solved.folder / "my_transformer.kept-1.py").read_text() == "mine"
+    assert {one.name for one in parts_needed()} == Book.open(solved.folder).done
