@@ -58,9 +58,8 @@ def test_its_check_finds_a_wrong_function(solved, tmp_path, name, old, new):
 
 def test_the_names_of_several_files_do_not_collide(solved):
     path = solved.path(find("layer-norm-forward"))
-    path.write_text(
-        "scale = 1.0\ndef softmax(x):\n    return x\ndef forward(x, scale=scale):\n    forward = x.T\n    return forward\n"
-    )
+    inner = "def forward(x, scale=scale):\n    forward = x.T\n    return forward\n"
+    path.write_text(f"scale = 1.0\ndef softmax(x):\n    return x\n{inner}")
     text = assemble(solved.folder)
     assert "layer_norm_forward_scale = 1.0\n\n\ndef layer_norm_forward_softmax(x):" in text
     assert "def layer_norm_forward(x, layer_norm_forward_scale=layer_norm_forward_scale):" in text
