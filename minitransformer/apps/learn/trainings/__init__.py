@@ -35,8 +35,8 @@ def chapter_of(exercise: Exercise) -> int:
 
 
 def completes_chapter(exercise: Exercise, done: Collection[str]) -> bool:
-    """Return whether all exercises of this one's chapter are done."""
-    return all(other.name in done for other in bank() if other.chapter == exercise.chapter)
+    """Return whether all exercises of this one's chapter are done that are not optional."""
+    return all(other.name in done for other in bank() if other.chapter == exercise.chapter and not other.optional)
 
 
 def last_ready(done: Collection[str]) -> int | None:
