@@ -57,7 +57,7 @@ class SamplingOptions(Options):
     )  # fmt: skip
     top_k: int | None = option(None, "draw from the K most probable tokens only (default: off)", at_least=1)
     top_p: float | None = option(
-        None, "draw from the most probable tokens only, as few as have together a probability of p (default: off)",
+        None, "draw from the smallest set of most probable tokens with a total probability of p (default: off)",
         above=0, at_most=1,
     )  # fmt: skip
 

@@ -1,8 +1,8 @@
 """Measure the paper's Table 1 and print it.
 
 For each kind of layer: operations, sequential operations and path length, in theory and as counted while the layers of
-this package run. So is what the paper says about costs beside the table: separable convolutions, many heads, and
-self-attention beside a recurrence. Takes about 20 seconds on the CPU.
+this package run. The costs that the paper states beside the table are measured too: separable convolutions, many heads,
+self-attention and recurrence. Takes about 20 seconds on the CPU.
 """
 
 from __future__ import annotations

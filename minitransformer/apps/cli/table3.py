@@ -1,7 +1,7 @@
 """Train the models of the paper's Table 3, scaled down, and print it.
 
 Varies heads, sizes, dropout, label smoothing and positions, one at a time, on numbers in words from English to German.
-Takes half a minute a row and seed. With several seeds, each row's mean is compared with that of the base. Models that
+Takes half a minute per row and seed. With several seeds, each row's mean is compared with that of the base. Models that
 are already trained are reused.
 """
 
