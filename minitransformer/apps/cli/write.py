@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             metavar="N" if kind is int else "X",
             help=declared.metadata["help"],
         )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the draws; another seed gives another text")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed; another one gives another text")
 
 
 @with_parts_of_run()
