@@ -190,6 +190,7 @@ def test_the_list_names_the_trainings(learn):
     third, fourth = text.index("3. Arrays"), text.index("4. Finite differences")
     assert f"then: `minitransformer learn train 3 --folder {learn.folder}`" in text[third:fourth]
     assert "then: " not in text[fourth : text.index("5. Softmax")]
+    assert f"then: `minitransformer train copy --with {learn.folder} --solved`" in text[text.index("6. Attention") :]
     ninth, tenth = text.index("9. Training and decoding"), text.index("10. ")
     assert f"then: `minitransformer train --with {learn.folder}`" in text[ninth:tenth]
     assert f"then: `minitransformer train --with {learn.folder} --norm rms" in text[tenth:]

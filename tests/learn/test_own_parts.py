@@ -464,7 +464,9 @@ def impatient(monkeypatch):
     monkeypatch.setattr("minitransformer.apps.cli.own_parts.try_parts", limited)
 
 
-def test_training_does_not_start_with_a_file_that_cannot_be_used(impatient, tmp_path, monkeypatch, capsys):
+def test_training_does_not_start_with_a_file_that_cannot_be_used(
+    impatient, without_drawn_parts, tmp_path, monkeypatch, capsys
+):
     folder = solve(tmp_path / "mine", "warm-up", "xavier", "adam-step")
     spoil(folder, "warm-up", "    return d_model", "    while True: pass\n    return d_model")
     spoil(folder, "xavier", "def draw(", "def draw((")
@@ -475,8 +477,12 @@ def test_training_does_not_start_with_a_file_that_cannot_be_used(impatient, tmp_
     for name, line in (("xavier", "is not Python"), ("warm-up", "Line 15, in learning_rate, was still running")):
         assert f"{name} is wrong ({Path('mine') / find(name).file}):\n\n" in told
         assert line in told
-    assert error.endswith("training did not start; add --but xavier --but warm-up to use the engine's\n")
+    but = "training did not start; add --but xavier --but warm-up to use the engine's, or --solved for all of them\n"
+    assert error.endswith(but)
     assert not (tmp_path / "runs").exists()
+    status, told, _ = run(capsys, "train", "--with", "mine", "--solved", "--out", "run", *FLAGS)
+    assert (status, "1 of 39 parts are yours, 2 wrong" in told) == (0, True)
+    assert [*json.loads((tmp_path / "run" / "parts.json").read_text())["parts"]] == ["adam-step"]
 
 
 def test_ctrl_c_ends_the_check(impatient, tmp_path, monkeypatch, capsys):

@@ -22,14 +22,18 @@ from minitransformer.apps.learn.trainings import (
 from minitransformer.apps.learn.verdict import Wrong
 from minitransformer.arrays import using
 
-WHOLE = {9: "", 11: " --norm rms --activation swiglu --positions rotary --n-kv-heads 2"}
-"""The chapters after which the whole model is trained with the learner's functions, and the options of the training."""
+WHOLE = {
+    6: (" copy", " --solved"),
+    9: ("", ""),
+    11: ("", " --norm rms --activation swiglu --positions rotary --n-kv-heads 2"),
+}
+"""The chapters after which a whole model is trained with the learner's functions: the task and the options."""
 LAST = max(WHOLE)
 
 
 def run_training(book: Book, number: str | None) -> int:
     """Run the training of a chapter, or of the last one that is ready; return the exit status."""
-    chapters = [*TRAININGS, *WHOLE]
+    chapters = sorted([*TRAININGS, *WHOLE])
     if number is not None and number not in map(str, chapters):
         raise UsageError(
             f"there is no training of chapter {number!r}: expected one of {', '.join(map(str, chapters))}, or no "
@@ -37,7 +41,8 @@ def run_training(book: Book, number: str | None) -> int:
         )
     chapter = int(number) if number else _last_ready(book)
     if chapter in WHOLE:
-        print(f"Your functions train the whole Transformer:\n\n    {training_command(book, chapter)}")
+        rest = ", with the engine's for the rest" if chapter < max(TRAININGS) else ""
+        print(f"Your functions train the whole Transformer{rest}:\n\n    {training_command(book, chapter)}")
         return 0
     kind = TRAININGS[chapter]
     print(f"Chapter {chapter}: {kind.title}\n\n{_fill('It calls your ' + ', '.join(kind.uses) + '.')}\n", flush=True)
@@ -73,7 +78,8 @@ def _last_ready(book: Book) -> int:
 def training_command(book: Book, chapter: int) -> str | None:
     """Return the command that trains a model with the functions of a chapter; None if it has no training."""
     if chapter in WHOLE:
-        return f"minitransformer train --with {shlex.quote(str(book.folder))}{WHOLE[chapter]}"
+        task, options = WHOLE[chapter]
+        return f"minitransformer train{task} --with {shlex.quote(str(book.folder))}{options}"
     return command("train", str(chapter), folder=book.folder) if chapter in TRAININGS else None
 
 

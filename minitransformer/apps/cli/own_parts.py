@@ -62,6 +62,11 @@ def add_training_options(parser: argparse.ArgumentParser) -> None:
         help="with --with: use the engine's function for this part; may be repeated",
     )
     parser.add_argument(
+        "--solved",
+        action="store_true",
+        help="with --with: use the engine's function for each part that is not right yet",
+    )
+    parser.add_argument(
         "--anyway",
         action="store_true",
         help="with --with: train with wrong parts, then without them, to see the effect of the mistake",
@@ -75,18 +80,23 @@ class Choice(NamedTuple):
     """The learner's."""
     parts: set[str]
     """The parts that may be the learner's."""
+    solved: bool = False
+    """Whether the engine's functions stand in for parts that are wrong."""
 
 
 def chosen_parts(args: argparse.Namespace) -> Choice | None:
     """Return the parts that the command line asks for; None without ``--with``."""
     if not hasattr(args, "own"):
-        if args.but or args.anyway:
-            raise UsageError(f"{'--but' if args.but else '--anyway'} has no effect without --with; add --with FOLDER")
+        for name in ("but", "anyway", "solved"):
+            if getattr(args, name):
+                raise UsageError(f"--{name} has no effect without --with; add --with FOLDER")
         return None
+    if args.anyway and args.solved:
+        raise UsageError("--anyway trains with wrong parts and --solved without them: leave out one")
     if args.ranks.size > 1:
         raise UsageError("--with works in one process; leave out mpiexec")
     try:
-        return Choice(_folder(args), {*PARTS} - find_parts(args.but))
+        return Choice(_folder(args), {*PARTS} - find_parts(args.but), args.solved)
     except LookupError as error:
         raise UsageError(f"--but: {error.args[0]}") from error
 
@@ -124,10 +134,13 @@ def try_own_parts(choice: Choice, trainer: Trainer, anyway: bool) -> Trial:
     _show(trial)
     if trainer.configuration.training.weight_decay and "adam-step" in trial.parts.functions:
         raise UsageError("the exercise adam-step has no weight decay; leave out --weight-decay, or add --but adam-step")
+    if choice.solved:
+        trial = trial._replace(parts=trial.parts.without(trial.wrong), wrong={}, broken={})
     refused = trial.broken if anyway else trial.broken | trial.wrong
     if refused:
         but = " ".join(f"--but {name}" for name in refused)
-        also = "" if trial.broken else ", or --anyway to see the effect of the mistake"
+        also = ", or --solved for all of them" if len(refused) > 1 else ""
+        also += "" if trial.broken else ", or --anyway to see the effect of the mistake"
         raise UsageError(f"training did not start; add {but} to use the engine's{also}")
     if not trial.parts.functions:
         raise UsageError(
