@@ -109,7 +109,6 @@ def build_parser(only: str | None = None) -> Parser:
         command.add_argument(
             "--backend",
             choices=("numpy", "cupy"),
-            default=argparse.SUPPRESS,
             help="array library: numpy (CPU) or cupy (NVIDIA GPU) (default: $MINITRANSFORMER_BACKEND, or numpy)",
         )
     return parser

@@ -22,9 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_run(parser)
     add_with(parser)
     parser.add_argument("text", nargs="+", help="a source text")
-    parser.add_argument(
-        "--out", type=path, default=argparse.SUPPRESS, help="the picture (.png); by default in the run folder"
-    )
+    parser.add_argument("--out", type=path, help="the picture (.png); by default in the run folder")
 
 
 @with_parts_of_run()

@@ -35,7 +35,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "configurations",
         nargs="*",
-        default=argparse.SUPPRESS,
         metavar="CONFIGURATION",
         help=f"some of {', '.join(CONFIGURATIONS)}, on a GPU of {', '.join(GPU_CONFIGURATIONS)}; by default all",
     )
@@ -45,7 +44,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--workers",
         type=int,
-        default=argparse.SUPPRESS,
         help="threads that share a batch; by default as many as in training, and one with --scale",
     )
     parser.add_argument("--scale", action="store_true", help="measure growth instead")

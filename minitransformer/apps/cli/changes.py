@@ -28,11 +28,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out",
         type=path,
-        default=argparse.SUPPRESS,
         help="the folder of the run folders; by default runs/changes/TASK",
     )
     parser.add_argument(
-        "--steps", type=int, default=argparse.SUPPRESS,
+        "--steps", type=int,
         help="training steps of the base; others take as much time (default: 250 for numbers, 1000 for characters)",
     )  # fmt: skip
     parser.add_argument(

@@ -35,11 +35,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--ask",
         metavar="WHAT",
         choices=tuple(ASK),
-        default=argparse.SUPPRESS,
         help=f"clinic: a further measurement of a patient: {', '.join(ASK)}",
     )
     parser.add_argument(
-        "--diagnosis", metavar="CAUSE", choices=tuple(CAUSES), default=argparse.SUPPRESS,
+        "--diagnosis", metavar="CAUSE", choices=tuple(CAUSES),
         help="clinic: the cause, one of those that `learn clinic` lists",
     )  # fmt: skip
 

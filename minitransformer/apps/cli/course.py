@@ -32,13 +32,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out",
         type=path,
-        default=argparse.SUPPRESS,
         help="the folder of the plan (default: course); with --grade: write the table as CSV to this file",
     )
     parser.add_argument(
         "--grade",
         type=path,
-        default=argparse.SUPPRESS,
         metavar="SUBMISSIONS",
         help="write no plan, but grade: a folder with one folder for each student",
     )
@@ -46,20 +44,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--week",
         type=int,
         metavar="N",
-        default=argparse.SUPPRESS,
         help="with --grade: the exercises of this week (default: all exercises)",
     )
     parser.add_argument(
         "--json",
         type=path,
-        default=argparse.SUPPRESS,
         metavar="FILE",
         help="with --grade: write what was wrong to this file",
     )
     parser.add_argument(
         "--seconds",
         type=float,
-        default=argparse.SUPPRESS,
         metavar="S",
         help=f"with --grade: the time limit of an exercise (default: {SECONDS:g})",
     )

@@ -30,16 +30,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--source",
         type=path,
-        default=argparse.SUPPRESS,
         metavar="FILE",
         help="source sentences, or source, tab, reference; by default the run's held-out pairs. A line that occurs "
         "several times has several references",
     )
-    parser.add_argument("--reference", type=path, default=argparse.SUPPRESS, metavar="FILE", help="their translations")
+    parser.add_argument("--reference", type=path, metavar="FILE", help="their translations")
     add_beam(parser)
     parser.add_argument(
         "--bleu-tokenize",
-        default=argparse.SUPPRESS,
         metavar="NAME",
         help="how sacrebleu splits texts into words; by default as in the run's training",
     )

@@ -37,12 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_run(parser)
     add_with(parser)
     parser.add_argument("text", nargs="*", default=[], help="a source text; by default a held-out one")
-    parser.add_argument(
-        "--save", type=path, default=argparse.SUPPRESS, metavar="FILE.html", help="write one file and start no server"
-    )
-    parser.add_argument(
-        "--port", type=int, default=argparse.SUPPRESS, metavar="N", help="port of the server (default: a free one)"
-    )
+    parser.add_argument("--save", type=path, metavar="FILE.html", help="write one file and start no server")
+    parser.add_argument("--port", type=int, metavar="N", help="port of the server (default: a free one)")
     parser.add_argument("--no-browser", action="store_true", help="print the address, but open no browser")
 
 

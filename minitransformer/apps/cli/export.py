@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the files, and say what differs."""
     write = WRITERS[args.to]
-    if args.quantization is not None:
+    if hasattr(args, "quantization"):
         if write is not write_ctranslate2:
             raise UsageError(f"--quantization is for --to ctranslate2, found --to {args.to}; leave it out")
         write = partial(write_ctranslate2, quantization=args.quantization)

@@ -33,12 +33,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     }
     for name, settings in options.items():
         settings["help"] = f"{settings['help']}: some of {', '.join(settings['choices'])} (default: all)"
-        parser.add_argument(f"--{name}", nargs="+", metavar="NAME", default=argparse.SUPPRESS, **settings)
+        parser.add_argument(f"--{name}", nargs="+", metavar="NAME", **settings)
+    parser.add_argument("--steps", type=int, help=f"training steps of each model (default: {STEPS})")
     parser.add_argument(
-        "--steps", type=int, default=argparse.SUPPRESS, help=f"training steps of each model (default: {STEPS})"
-    )
-    parser.add_argument(
-        "--out", type=path, default=argparse.SUPPRESS, metavar="FOLDER",
+        "--out", type=path, metavar="FOLDER",
         help=f"the folder that keeps the measurements of each model (default: {OUT})",
     )  # fmt: skip
     parser.add_argument(

@@ -31,7 +31,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--plot",
         type=path,
-        default=argparse.SUPPRESS,
         metavar="PNG",
         help="draw the error of finite differences over the step size, for one operation or function",
     )

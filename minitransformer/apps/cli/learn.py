@@ -50,13 +50,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "name",
         nargs="?",
-        default=argparse.SUPPRESS,
         help="an exercise, as `list` shows it, or its file; a chapter to train; a patient",
     )
     parser.add_argument(
         "--folder",
         type=path,
-        default=argparse.SUPPRESS,
         help="the folder of your exercises (default: my-exercises, here or in a folder above)",
     )
     parser.add_argument(

@@ -25,13 +25,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "task",
         nargs="?",
-        default=argparse.SUPPRESS,
         help=f"what to train: {', '.join(TASKS)} (default: {DEFAULT_TASK})",
     )
-    to = parser.add_argument("--to", default=argparse.SUPPRESS, help="target language: de, fr or ko (default: de)")
+    to = parser.add_argument("--to", help="target language: de, fr or ko (default: de)")
     parser.add_argument(
         "--config",
-        default=argparse.SUPPRESS,
         type=_configuration_file,
         metavar="FILE",
         help="start from a recipe (.toml), a run folder, its configuration.json, or a recipe of this package: "

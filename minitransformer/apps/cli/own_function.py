@@ -39,16 +39,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options that a function needs and an operation does not."""
     parser.add_argument(
         "--signature",
-        default=argparse.SUPPRESS,
         help='the shapes of the arrays of MODULE:FUNCTION, such as "(B, T, D), (D, 3), D >= 1"',
     )
-    parser.add_argument(
-        "--dtype", default=argparse.SUPPRESS, help="the type of the arrays of MODULE:FUNCTION, such as float32"
-    )
+    parser.add_argument("--dtype", help="the type of the arrays of MODULE:FUNCTION, such as float32")
     parser.add_argument(
         "--backward",
         metavar="MODULE:FUNCTION",
-        default=argparse.SUPPRESS,
         help="the backward pass of MODULE:FUNCTION: d_x, d_w = backward(x, w, d_y). Without it, the function "
         "is called with the tensors that it takes: of minitransformer, PyTorch, JAX, MyGrad or HIPS autograd",
     )
@@ -56,7 +52,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--detects",
         type=float,
         metavar="ERROR",
-        default=argparse.SUPPRESS,
         help="the relative error that the check of MODULE:FUNCTION must be able to find, such as 1e-3",
     )
 

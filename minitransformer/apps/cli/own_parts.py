@@ -45,7 +45,6 @@ def add_with(parser: argparse.ArgumentParser) -> None:
         "--with",
         dest="own",
         type=path,
-        default=argparse.SUPPRESS,
         metavar="FOLDER",
         help="use the functions of your exercises in the model (see `minitransformer learn`)",
     )

@@ -14,11 +14,20 @@ from minitransformer.apps.cli.errors import one_line
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose messages take one line, and suggest the word that was probably meant."""
+    """A parser whose messages take one line, and suggest the word that was probably meant.
+
+    An argument without a default that is not given is not in the namespace at all.
+    """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.color = False  # Python 3.14 would write escape sequences, which `protect_terminal` spells out
+
+    def add_argument(self, *names: str, **settings: Any) -> argparse.Action:
+        """Add an argument; switches have the defaults of argparse."""
+        if "action" not in settings:
+            settings.setdefault("default", argparse.SUPPRESS)
+        return super().add_argument(*names, **settings)
 
     def error(self, message: str) -> NoReturn:
         """Print the usage and a message in one line, and end with status 2."""

@@ -31,7 +31,6 @@ def add_distributed(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--distributed",
         choices=("mpi",),
-        default=argparse.SUPPRESS,
         help="work in several processes over MPI; needed only if the launcher is not mpiexec or srun",
     )
     parser.set_defaults(ranks=ALONE)

@@ -16,7 +16,7 @@ from minitransformer.apps.cli.parser import path
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add where the results go."""
     for name, what in (("json", "write all measurements to"), ("plot", "draw a picture into")):
-        parser.add_argument(f"--{name}", type=path, default=argparse.SUPPRESS, metavar="FILE", help=f"{what} this file")
+        parser.add_argument(f"--{name}", type=path, metavar="FILE", help=f"{what} this file")
 
 
 def tell(what: str) -> None:

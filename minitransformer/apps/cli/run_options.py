@@ -20,7 +20,6 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--weights",
         choices=WEIGHTS,
-        default=argparse.SUPPRESS,
         help="average: of the last checkpoints, made by `minitransformer average`; mean: over the last steps; best: by "
         "the score during training; last: after the last step. By default the first of these that exists",
     )

@@ -29,9 +29,7 @@ from minitransformer.training import RunFolder, Trainer, check_free, create_run,
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add where the run goes, and all that it depends on."""
-    parser.add_argument(
-        "--out", type=path, default=argparse.SUPPRESS, help="the new run folder; by default runs/TASK or a free name"
-    )
+    parser.add_argument("--out", type=path, help="the new run folder; by default runs/TASK or a free name")
     parser.add_argument("--overwrite", action="store_true", help="replace an existing run in --out")
     add_training_options(parser)
     add_distributed(parser)

@@ -29,7 +29,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--n-best",
         type=int,
-        default=argparse.SUPPRESS,
         metavar="N",
         help="print N translations of each text: number of the text, tab, score, tab, translation",
     )
