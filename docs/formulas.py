@@ -100,14 +100,28 @@ def shorten(equation: str) -> str:
 
 
 def chosen(derivation: Path) -> dict[str, dict[str, dict[int, Rows]]]:
-    """Return what a derivation names as formulas: operation -> side -> number of an equation -> rows."""
+    """Return what a derivation names as formulas: operation -> side -> number of an equation -> rows.
+
+    A number may be a list: an equation, and the numbers that its lines have in the operation's source.
+    """
     text = derivation.read_text(encoding="utf-8")
     names = yaml.safe_load(text.split("---\n")[1]).get("formulas", {}) if text.startswith("---\n") else {}
     numbered = equations(text)
     return {
-        operation: {side: {number: numbered[number] for number in numbers.get(side, [])} for side in SIDES}
+        operation: {
+            side: dict(chain.from_iterable(_renumbered(number, numbered) for number in numbers.get(side, [])))
+            for side in SIDES
+        }
         for operation, numbers in names.items()
     }
+
+
+def _renumbered(number: int | list[int], numbered: dict[int, Rows]) -> list[tuple[int, Rows]]:
+    """Return the rows of an equation under its number, or each row under a number of its own."""
+    if isinstance(number, int):
+        return [(number, numbered[number])]
+    first, *own = number
+    return [(name, [row]) for name, row in zip(own, numbered[first], strict=True)]
 
 
 def all_chosen() -> dict[str, dict[str, dict[int, Rows]]]:

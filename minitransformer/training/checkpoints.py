@@ -17,7 +17,15 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from minitransformer.durable import check_folder, flush_folder, make_folder, remove, remove_partial, write_durably
+from minitransformer.durable import (
+    check_folder,
+    flush_folder,
+    make_folder,
+    remove,
+    remove_partial,
+    write_durably,
+    write_whole,
+)
 from minitransformer.files import FileError, parse_json, reason, require_regular_file
 from minitransformer.options import OptionError, Options
 from minitransformer.training.errors import RunError
@@ -226,8 +234,8 @@ class Checkpoints:
         raise RunError("; ".join([*complaints, "there is no other checkpoint"]))
 
 
-def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
-    """Write a checkpoint; see `write_durably`.
+def write_checkpoint(path: Path, checkpoint: Checkpoint, durable: bool = True) -> None:
+    """Write a checkpoint; see `write_durably`, or `write_whole` for one that need not outlive a power cut.
 
     Raises
     ------
@@ -242,7 +250,8 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     }
     state = json.dumps(checkpoint.state, default=np.generic.item)  # NumPy's numbers
     try:
-        write_durably(path, save(arrays, metadata={"state": state, "crc32": _checksum(arrays, state)}))
+        write = write_durably if durable else write_whole
+        write(path, save(arrays, metadata={"state": state, "crc32": _checksum(arrays, state)}))
     except OSError as error:
         raise _save_error(path, error) from error
 

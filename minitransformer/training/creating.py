@@ -134,6 +134,7 @@ def _clear(run: RunFolder) -> None:
     remove(run.path / CONFIGURATION)
     flush_folder(run.path)
     run.checkpoints.clear()
+    run.history.clear()
     for path in (
         run.measurements.path,
         run.best_path,

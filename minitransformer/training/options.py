@@ -12,6 +12,8 @@ COUNTED_IN_STEPS = ("warmup_steps", "average_last", "evaluate_every", "save_ever
 """The options that scale with the number of steps if it changes."""
 MOST = 1_000_000
 """The maximum of epochs or minutes; this many minutes are two years."""
+HISTORY = 20
+"""At how many steps, or up to twice as many, the weights are kept to look at."""
 MOST_WORKERS = 1024
 """The maximum of shares and workers: every share has a copy of the model, and every worker a thread."""
 
@@ -133,6 +135,10 @@ class TrainingOptions(Options):
     def stops_early(self, waited: int) -> bool:
         """Return whether training stops early, given the number of measurements since the best one."""
         return self.patience is not None and waited >= self.patience
+
+    def remembers_at(self, step: int) -> bool:
+        """Return whether the weights after a step become part of the history: at 20 steps or more."""
+        return step % max(self.steps // HISTORY, 1) == 0
 
     def saves_at(self, step: int) -> bool:
         """Return whether a checkpoint is due after a step; after the last step it always is."""

@@ -11,6 +11,7 @@
                          weights, optimiser state, and the mean of the last steps' weights (prefixes ``model.``,
                          ``optimiser.`` and ``mean.``), and in its metadata step, random state, what the weights were
                          trained with (options and digests of the files above) and a checksum
+``history/``             the weights alone at 20 steps or more, to watch training later; of large models there are none
 ``best.safetensors``     the best weights on held-out pairs during training
 ``average.safetensors``  the mean of the last checkpoints' weights, if requested
 ``*.png``                pictures
@@ -36,11 +37,11 @@ from pathlib import Path
 from typing import Any
 
 from minitransformer.data import MissingExtraError
-from minitransformer.durable import PARTIAL, flush_folder, is_partial, remove, remove_partial
+from minitransformer.durable import PARTIAL, check_folder, flush_folder, is_partial, remove, remove_partial
 from minitransformer.files import FileError, read_file, read_json, reason
 from minitransformer.options import OptionError, Options
 from minitransformer.tasks.corpus import Tokenisers
-from minitransformer.training.checkpoints import Checkpoint, Checkpoints
+from minitransformer.training.checkpoints import Checkpoint, Checkpoints, write_checkpoint
 from minitransformer.training.configuration import Configuration
 from minitransformer.training.errors import RunError, writing
 from minitransformer.training.measurements import Measurements
@@ -65,7 +66,7 @@ class DataRecord(Options):
 
 
 class RunFolder:
-    """A run folder. Its files do not change during training, except ``checkpoints`` and ``measurements``.
+    """A run folder. Its files do not change during training, except ``checkpoints``, ``history`` and ``measurements``.
 
     Parameters
     ----------
@@ -76,6 +77,8 @@ class RunFolder:
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
         self.checkpoints = Checkpoints(self.path / "checkpoints")
+        self.history = Checkpoints(self.path / "history")
+        """Weights alone, at some steps: to look at, not to resume from."""
         self.measurements = Measurements(self.path / "metrics.jsonl")
         self.best_path = self.path / "best.safetensors"
         self.average_path = self.path / "average.safetensors"
@@ -157,6 +160,13 @@ class RunFolder:
             flush_folder(self.path)
         return self.checkpoints.save(checkpoint, options)
 
+    def remember(self, checkpoint: Checkpoint) -> None:
+        """Write weights into the history."""
+        with writing(self.path):
+            self.history.path.mkdir(exist_ok=True)
+            check_folder(self.history.path)
+        write_checkpoint(self.history.file(checkpoint.state["step"]), checkpoint, durable=False)
+
     def last_checkpoints(self, n: int) -> list[Path]:
         """Return the last n checkpoints, the oldest first; see `Checkpoints.last`."""
         final = self.measurements.final()
@@ -171,6 +181,7 @@ class RunFolder:
             If that fails, as when ``checkpoints`` is a symbolic link.
         """
         with writing(self.path):
+            self.history.clean()
             self.checkpoints.clean()
             remove_partial(self.path)
 

@@ -33,6 +33,9 @@ from minitransformer.training.text_evaluation import TextScores, evaluate_text
 LOG_EVERY = 10
 """Steps per line of the log. On a GPU the losses are read at the same interval, because reading makes the host wait."""
 
+MOST_REMEMBERED = 2_000_000
+"""The most weights of a model whose history is kept; each entry of it has their size."""
+
 
 class Result(NamedTuple):
     """The result of training."""
@@ -231,6 +234,7 @@ class Trainer:
         c = self.configuration.training
         if self.step == 0:
             self._save(run)
+            self._remember(run)
         self._begun = self.step, self.seconds
         started = time.perf_counter() - self.seconds
         since, tokens = time.perf_counter(), 0
@@ -262,6 +266,7 @@ class Trainer:
                     self._measure(run, on_evaluation)
                     self.seconds = time.perf_counter() - started
                     since, tokens = time.perf_counter(), 0
+                self._remember(run)
                 stop = any(self.ranks.gather(interrupted()))
                 if c.saves_at(self.step) or self.finished or stop:
                     self._save(run)
@@ -283,6 +288,13 @@ class Trainer:
             self.waited += 1
         self._log(run, **scores.measurements())
         on_evaluation(scores)
+
+    def _remember(self, run: RunFolder) -> None:
+        """Write the weights alone, to watch training later, unless the model is large."""
+        small = self.optimiser.values.size <= MOST_REMEMBERED
+        if small and self.ranks.rank == 0 and self.configuration.training.remembers_at(self.step):
+            state = State(step=self.step, provenance=self.provenance).flat()
+            run.remember(Checkpoint(self.model.state_dict(), {}, {}, state))
 
     def _save(self, run: RunFolder) -> None:
         self._losses.read(self.step)

@@ -484,7 +484,7 @@ test("a model in training", async () => {
   const answer = { steps: [10, 20, 30], translations: ["p", "q", "r"], loss: [3, 2, 0.5],
     norms: { "decoder.layers.1.a": [3, 6, 0.3], "decoder.layers.1.b": [4, 8, 0.4], output: [1, 2, 100] }, gradient_norms: { output: [0.5, 0.25, 0.125] },
     attention: [10, 20, 30].map((checkpoint) => ({ checkpoint, key: CROSS, shape, values: base64(Float32Array.from(map)) })) };
-  const app = appOf({ text: "one", alpha: null, checkpoint: null }, { live: true, training: async () => answer });
+  const app = appOf({ text: "one", alpha: null, checkpoint: null, objective: { kind: "loss" } }, { live: true, training: async () => answer });
   const root = element();
   trainingView(app, root)(new Set(["trace", "model"]));
   await new Promise((done) => { setTimeout(done, 5); });
@@ -494,6 +494,7 @@ test("a model in training", async () => {
     slider.listeners.input();
     assert.equal(root.querySelector("output").textContent, `step ${step} of 30`);
     assert.equal(root.querySelector(".translation").textContent, "pqr"[i]);
+    assert.match(root.textContent, new RegExp(`after step ${step}, with a loss of ${answer.loss[i]}. The other views show .*, with a loss of 1.5`));
     const rows = root.querySelectorAll("tr").map((row) => row.children.map((cell) => cell.textContent));
     same(rows.map(([, value]) => value), norms.map(([, value]) => value));
     same(rows.slice(1, 3).map(([name]) => name), ["Decoder layer 2", "Output"]);
@@ -578,11 +579,11 @@ test("the picture of the model, of which each block says what its last step hand
   const { model, trace } = JSON.parse(readFileSync("answers.json", "utf8"));
   const inside = (place, key) => `${place}.`.startsWith(`${key}.`);
   for (const side of ["forward", "backward"]) {
-    const root = element(), app = appOf({ block: "", side, view: "block" }, { live: true }, { model, trace });
+    const root = element(), app = appOf({ block: "", side, view: "block", checkpoint: null }, { live: true }, { model, trace });
     app.step = (key) => trace.steps.find((step) => step.key === key);
     app.stepsAt = (place, deep) => trace.steps.filter((step) => (deep ? inside(step.place, place) : step.place === place));
     figureView(app, root)(new Set(["model"]));
-    assert.equal(root.querySelector("p").textContent, `${model.parameters.toLocaleString("en")} parameters · post-norm · 2 heads`);
+    assert.equal(root.querySelector("p").textContent, `${model.parameters.toLocaleString("en")} parameters · post-norm · 2 heads · the mean of the weights over the last steps`);
     const labels = root.querySelectorAll("[aria-pressed]").map((one) => one.attributes["aria-label"]);
     for (const place of ["self_attention", "feed_forward", "cross_attention"].flatMap((part) => ["encoder", "decoder"].map((stack) => `${stack}.layers.0.${part}`))) {
       const step = app.stepsAt(place, true).at(-1);

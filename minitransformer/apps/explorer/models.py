@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from minitransformer.apps.explorer.body import RequestError
 from minitransformer.apps.explorer.limits import Recent
 from minitransformer.nn import LanguageModel, Transformer
@@ -28,8 +30,11 @@ class Models:
         self._kept: Recent[tuple[int | None, bool], Transformer | LanguageModel] = Recent(MOST_MODELS, MOST_BYTES)
 
     def steps(self) -> list[int]:
-        """Return the step of each checkpoint that the run has kept."""
-        return [step for step, _ in self.folder.checkpoints.files()]
+        """Return the step of each checkpoint that the run has kept, with those of its history."""
+        return sorted(self._files())
+
+    def _files(self) -> dict[int, Path]:
+        return dict([*self.folder.history.files(), *self.folder.checkpoints.files()])
 
     def at(self, checkpoint: int | None = None, double: bool = False) -> Transformer | LanguageModel:
         """Return the model at a checkpoint, by default with the weights that were loaded.
@@ -55,7 +60,7 @@ class Models:
         return model
 
     def _read(self, step: int | None) -> Transformer | LanguageModel:
-        files = dict(self.folder.checkpoints.files())
+        files = self._files()
         if step not in files:
             found = ", ".join(map(str, files)) or "none"
             raise RequestError(

@@ -2,6 +2,7 @@
 // the decoder on the right, or a decoder alone, read from the bottom up; backward, every arrow turns round.
 
 import { el, number, shapeText, svg } from "./dom.js";
+import { weightsName } from "./labels.js";
 
 const WIDEST = 560, SMALLEST = 0.75;
 /** Heights and distances: as they are, and where the window is too low for them. */
@@ -77,7 +78,7 @@ export function view(app, element) {
   function show() {
     const { options, parameters } = app.model;
     const backward = app.state.side === "backward";
-    caption.textContent = [`${parameters.toLocaleString("en")} parameters`, NORMS[options.norm], headsOf(options), INSIDE[options.positions]].filter(Boolean).join(" · ");
+    caption.textContent = [`${parameters.toLocaleString("en")} parameters`, NORMS[options.norm], headsOf(options), INSIDE[options.positions], weightsName(app)].filter(Boolean).join(" · ");
     const chosen = blockOf(blocks, app.state.block);
     const walked = app.state.view === "walk" && app.trace ? reached(app, blocks) : null;
     const most = Math.max(...blocks.map((block) => lastStep(app, block)).map((step) => (step?.shape.length && step.gradient?.norm) || 0)) || 1;

@@ -18,6 +18,13 @@ export function placeName(place) {
   return names;
 }
 
+const SETS = { mean: "the mean of the weights over the last steps", average: "the mean of the last checkpoints", best: "the best weights", last: "the last weights" };
+
+/** Return which weights are shown, in words. */
+export function weightsName({ model, state }) {
+  return state.checkpoint === null ? SETS[model.weights] ?? `the weights “${model.weights}”` : `the weights after step ${state.checkpoint}`;
+}
+
 /** Tell whether a model is a decoder alone, which continues a text. */
 export function isAlone(model) {
   return !model.places.some(({ place }) => place === "encoder");

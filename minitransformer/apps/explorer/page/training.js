@@ -4,7 +4,7 @@ import { chart, chartKey } from "./chart.js";
 import { el, number, withCode } from "./dom.js";
 import { headsOf, matrix } from "./matrix.js";
 import { tokensOf, weightsOf } from "./attention.js";
-import { placeName, placeOf } from "./labels.js";
+import { placeName, placeOf, weightsName } from "./labels.js";
 
 const FEW = 4; // fewer checkpoints show little of a training
 const PAUSE = 400; // milliseconds from one checkpoint to the next
@@ -17,13 +17,14 @@ export function view(app, root) {
     "Explore this checkpoint");
   const best = el("button", { type: "button", onclick: () => app.set({ checkpoint: null }) }, "Back to the trained model");
   const attention = el("select", { "aria-label": "Attention", onchange: () => load() });
+  const shows = el("p", { class: "muted small" });
   const translation = el("p", { class: "translation", "aria-live": "polite" });
   const heads = el("div", { class: "head-row wide" });
   const norms = el("div", { class: "norms" });
   const refusal = el("p", { class: "refusal", role: "alert" });
   const body = el("div", { class: "training-body" },
     el("div", { class: "line-up" }, play, slider, step, app.store.live && [use, best]),
-    el("h3", {}, "Written at this step"), translation,
+    shows, el("h3", {}, "Written at this step"), translation,
     el("h3", {}, "Attention"), el("label", {}, attention), heads, norms);
   body.hidden = true;
   const waiting = el("p", { class: "muted", role: "status", hidden: true }, "Measuring the model at each checkpoint …");
@@ -31,7 +32,8 @@ export function view(app, root) {
   const empty = el("div", { hidden: true },
     few,
     el("pre", {}, "minitransformer train --save-every 30 --keep 1000"),
-    el("p", { class: "muted small" }, "--save-every sets how many steps lie between checkpoints, --keep how many checkpoints stay."));
+    el("p", { class: "muted small" }, "--save-every sets how many steps lie between checkpoints, --keep how many checkpoints stay. Of a model with up to two million ",
+      "weights, training keeps the weights at 20 steps or more without being told."));
   root.replaceChildren(el("h2", {}, "Training"), waiting, body, empty, refusal);
   const texts = new Map(), maps = new Map(); // translations by step, attention maps by place
   let answer = null, asked = "", timer = 0;
@@ -113,6 +115,9 @@ export function view(app, root) {
     slider.setAttribute("aria-valuetext", `step ${at}`);
     use.disabled = !app.store.live || app.state.checkpoint === at;
     best.hidden = app.state.checkpoint === null;
+    const loss = answer.loss?.[i], whole = app.state.checkpoint === null && app.state.objective.kind === "loss" ? app.trace.objective.value : null;
+    shows.textContent = `Here: the weights after step ${at}${loss === undefined ? "" : `, with a loss of ${number(loss)}`}. The other views show ${weightsName(app)}${
+      whole === null ? "" : `, with a loss of ${number(whole)}`}.`;
     showTranslation(at, i);
     showAttention(at);
     const open = [...norms.querySelectorAll("details")].map((details) => details.open);
