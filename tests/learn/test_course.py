@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 def test_every_exercise_tutorial_and_patient_comes_exactly_once():
     exercises = [exercise.name for week in weeks() for exercise in (*week.exercises, *week.optional)]
     assert sorted(exercises) == sorted(exercise.name for exercise in bank())
+    assert [one.name for week in weeks() for one in week.optional] == [one.name for one in bank() if one.optional]
     tutorials = [tutorial.name for week in weeks() for tutorial in week.tutorials]
     assert tutorials == sorted(path.stem for path in (ROOT / "tutorials").glob("[0-9][0-9]-*.md"))
     patients = [number for week in weeks() for number in week.patients]
