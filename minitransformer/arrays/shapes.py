@@ -58,7 +58,8 @@ class Shapes:
             rules = ["the same leading axes"] if sum(one[0] == "..." for one in axes) > 1 else []
             rules += [f"{axis} at least 1" for axis in self.filled]
             expected = _listed([_in_brackets(one) for one in axes]) + (f" with {_listed(rules)}" if rules else "")
-            raise ValueError(f"{self.operation}: {found} do not match: expected {expected}; {mistake}")
+            match = "do not match" if len(given) > 1 else "does not match"
+            raise ValueError(f"{self.operation}: {found} {match}: expected {expected}; {mistake}")
         if len(self._matching) >= REMEMBERED:
             self._matching.clear()
         self._matching.add(kinds)
