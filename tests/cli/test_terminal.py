@@ -1,10 +1,8 @@
 """In a terminal every command prints lines that fit its width, and breaks none inside a word."""
 
-import fcntl
 import os
 import struct
 import sys
-import termios
 import threading
 from pathlib import Path
 
@@ -17,6 +15,8 @@ from minitransformer.apps.cli import COMMANDS, main
 from minitransformer.apps.paper.variations import Result
 from minitransformer.testing import examples, prove
 
+fcntl = pytest.importorskip("fcntl", reason="the terminals are those of Unix")
+termios = pytest.importorskip("termios")
 pytestmark = pytest.mark.numpy_only("what is printed does not depend on the array library")
 SIZES = "--d-model 8 --n-heads 2 --n-layers 1 --d-ff 8 --workers 1"
 RUNS = [run.format(SIZES=SIZES) for run in toml_table(__file__, "RUNS")]

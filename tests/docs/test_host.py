@@ -67,7 +67,9 @@ def test_a_list_names_what_is_there(index, listed):
 
 
 def test_the_operations_are_listed_for_a_reader():
-    listed = re.findall(r"`(\w+)`", " ".join(re.findall(r"^\|.*$", (ROOT / "docs/api/ops.md").read_text(), re.M)))
+    listed = re.findall(
+        r"`(\w+)`", " ".join(re.findall(r"^\|.*$", (ROOT / "docs/api/ops.md").read_text(encoding="utf-8"), re.M))
+    )
     assert {*listed} == {*ops.__all__} - {"registry", "alibi_slopes"}
 
 
