@@ -23,46 +23,14 @@ RUNS = [run.format(SIZES=SIZES) for run in toml_table(__file__, "RUNS")]
 STATUS = toml_table(__file__, "STATUS")
 MEASURED = ("bench", "bench --scale", "bench --decode", "bench --processes", "table1", "paths", "recall")
 MEASURED += ("extrapolation", "extrapolation --layers", "table3 A --seeds 0 1", "changes characters")
-RATIO = {"median": 0.97, "least": 0.91, "most": 1.04}
-KINDS = ("self-attention", "recurrent", "convolutional", "restricted self-attention")
-COSTS = {
-    "sums": {name: {"fit": {"k n d": 2.0, "n d²": 2.0}} for name in ("separable convolution", "with attention")},
-    "convolution over recurrence": {"factor": 0.41, "points": [{"ratio": 0.45, "k": k} for k in (3, 5, 9)]},
-    "heads": [{"heads": n, "products": 1.0, "operations": 1.012} for n in (1, 2, 4, 8)],
-    "attention over recurrence": {"d": 64, "batch": 8, "turns": 5, "points": [
-        {"n": n, "time": dict.fromkeys(KINDS[::3], RATIO), "operations": dict.fromkeys(KINDS[::3], 0.5)}
-        for n in (16, 64)
-    ]},
-}  # fmt: skip
-RECALL = {"accuracy": [99.5, 100, 98], "reach": 8}
-HELD = {"accuracy": [[0.5] * 16], "pieces": 0.5, "garbled": 0.5, "weight": [[0.2] * 16]}
-HELD |= {"near": dict.fromkeys(("all", "nearest", "thinned"), 0.5), "far": dict.fromkeys(("all", "thinned"), 0.5)}
-CHANGED = {"d_ff": 1024, "parameters": 804_096, "cost": 1.25, "steps": 1000, "bits": [2.1, 2.2], "changes": {"n": 1}}
-FOUND = {
+FOUND = toml_table(__file__, "FOUND") | {
     "bench.measure_speed": made_up.result(),
     "bench.measure_growth": made_up.growth(),
     "bench.measure_decoding": made_up.decoding(),
     "bench.measure_processes": made_up.processes(),
-    "table1.measure_table1": made_up.table1() | {"costs": COSTS},
     "paths.measure_paths": made_up.table1(),
-    "recall.measure_recall": {
-        "kinds": {name: {"points": [RECALL], "reach": 8} for name in KINDS}, "distances": [8], "chance": 0.1
-    },
-    "extrapolation.measure_extrapolation": {
-        "sizes": {"n": 8}, "distance": 4, "times": 2, "chance": 0.1,
-        "kinds": {name: dict.fromkeys(("sinusoidal", "learned"), HELD) for name in KINDS},
-    },
-    "extrapolation.measure_positions": {
-        "sizes": {"n": 16}, "lengths": [16, 24, 32, 64], "seeds": [0, 1, 2], "tasks": {"copy": {
-            "title": "copy", "chance": 0.1, "contexts": {"1": [0.1] * 4},
-            "kinds": dict.fromkeys(("sinusoidal", "rotary"), [HELD | {"accuracy": [0.5] * 4, "weight": [0.1] * 4}] * 3),
-        }},
-    },
-    "changes.measure_changes": {
-        "title": "text, character by character", "measure": "bits per character", "seeds": [0, 1], "level": 0.95,
-        "rows": dict.fromkeys(("base", "swiglu"), CHANGED | {"ratio": dict.fromkeys(("mean", "low", "high"), 0.987)}),
-    },
-}  # fmt: skip
+}
+FOUND["table1.measure_table1"] = made_up.table1() | {"costs": FOUND.pop("table1.costs")}
 """What the measuring commands would find."""
 
 
