@@ -15,7 +15,7 @@ OBVIOUS = 1e-3
 FAR = 100.0
 UNCLEAR = 0.01
 """If an error bound is this fraction of the largest gradient of an input, or more, the verdict is "undecided"."""
-COARSER = 128.0
+COARSER = 256.0
 """How much larger the error of a wrong claim's measurement may be than what one step tells of it."""
 LARGER, MOST_LARGER = 2.0**8, 16
 """By how much steps grow while rounding hides the slope, and how often."""

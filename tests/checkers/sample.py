@@ -38,6 +38,8 @@ class Sample:
     """The relative error of the independent measurement."""
     rounding: float = 64.0
     """The error of a right gradient that rounding explains, in units of the precision and of its largest entry."""
+    refutable: bool = True
+    """Whether a gradient that is a quarter too large is called wrong in all draws; else it may be undecided."""
     source: str = ""
     """The thread from which a reported case was rebuilt."""
 
