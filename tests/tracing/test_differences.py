@@ -174,9 +174,15 @@ def test_attention_in_blocks(model, monkeypatch):
 @pytest.mark.parametrize("limit", ["TOKENS", "LOGITS"])
 def test_few_tokens_at_a_time(model, monkeypatch, limit):
     together = difference(model, SOURCE, TARGET, None, EDITS, CROSS, (1, 1, 2), [1e-3, 1e-5, 1e-4])
-    monkeypatch.setattr(differences, limit, 40)
+    one = TARGET.size * model.target_vocab if limit == "LOGITS" else TARGET.size + SOURCE.size
+    monkeypatch.setattr(differences, limit, 3 * one - 1)
+    sizes, compute = [], differences._Entry._side_by_side
+    monkeypatch.setattr(
+        differences._Entry, "_side_by_side", lambda entry, values: sizes.append(len(values)) or compute(entry, values)
+    )
     apart = difference(model, SOURCE, TARGET, None, EDITS, CROSS, (1, 1, 2), [1e-3, 1e-5, 1e-4])
     assert [point.h for point in apart.curve] == [1e-3, 1e-4, 1e-5]
+    assert sizes == [2, 2, 2]
     np.testing.assert_allclose([p.estimate for p in apart.curve], [p.estimate for p in together.curve], rtol=1e-8)
 
 

@@ -1,0 +1,140 @@
+"""Whatever takes a seed gives the same for the same seed, and something else for each other one."""
+
+from dataclasses import replace
+from itertools import combinations, islice
+
+import numpy as np
+import pytest
+
+import minitransformer as mt
+from minitransformer.apps.paper import recall
+from minitransformer.apps.paper.position_tasks import Recall
+from minitransformer.apps.paper.positions import PositionsModel, PositionsSizes
+from minitransformer.apps.paper.positions import train_model as train_positions
+from minitransformer.apps.paper.recall import RecallSizes, accuracy_by_position
+from minitransformer.apps.paper.recall import train as train_recall
+from minitransformer.apps.paper.recall_model import RecallModel
+from minitransformer.arrays import to_numpy
+from minitransformer.data import RawCharacters, Trigram, batches, token_batches
+from minitransformer.tasks import build
+from minitransformer.tasks.drawn import split
+from minitransformer.tasks.text import _hold_out_some
+from minitransformer.testing import check, gradcheck, sweep
+from minitransformer.training import Configuration
+from minitransformer.training.yardsticks import write_by_trigram, write_texts
+
+pytestmark = pytest.mark.numpy_only("seeds are for generators of NumPy, also where arrays are on a device")
+
+SIZES = {"d_model": 8, "n_heads": 2, "n_layers": 1, "d_ff": 8, "dropout": 0.1}
+RECALL = RecallSizes(symbols=5, n=24, d=8, k=3, r=3, batch=7, steps=1, warmup=1, fresh=40)
+POSITIONS = PositionsSizes(n=8, times=(1, 1.5, 4), d_model=8, n_heads=2, n_layers=1, d_ff=8, batch=4, steps=1, fresh=5)
+LETTERS = RawCharacters.train(["abcdefghij"])
+TEXT = np.array(LETTERS.encode("abcdefghijacegibdfhj"))
+
+
+def models(seed):
+    return mt.nn.Transformer(9, 8, **SIZES, seed=seed), mt.nn.LanguageModel(len(LETTERS), **SIZES, seed=seed)
+
+
+def first_weights(model):
+    return to_numpy(next(p for p in model.parameters() if p.ndim > 1).data).ravel()[:5].tolist()
+
+
+def built(task, seed):
+    """Return what the configuration of a training makes of a seed."""
+    return first_weights(Configuration.of_task(build(task)).changed(seed=seed, **SIZES).build_model(9, 9, True))
+
+
+def square(x):
+    return x * x
+
+
+X = np.array([0.5, -1.5, 2.5, 0.25])
+MADE = {
+    "weights": lambda seed: [first_weights(model) for model in models(seed)],
+    "dropout": lambda seed: [model.rng.random(3).tolist() for model in models(seed)],
+    "a training's translator": lambda seed: built("copy", seed),
+    "a training's language model": lambda seed: built("characters", seed),
+    "texts of a model": lambda seed: write_texts(models(0)[1].eval(), LETTERS, 8, 2, 12, seed),
+    "texts of a trigram model": lambda seed: write_by_trigram(Trigram(TEXT, len(LETTERS)), LETTERS, 2, 12, seed),
+    "what is held out": lambda seed: _hold_out_some([(f"s{n}", f"t{n}") for n in range(200)], 9, seed),
+    "batches": lambda seed: [b.tolist() for b in token_batches([3] * 20 + [5] * 9, 15, np.random.default_rng(seed))],
+    "recall: weights": lambda seed: first_weights(RecallModel("recurrent", RECALL, seed)),
+    "recall: sentences": lambda seed: train_recall(RecallModel("recurrent", RECALL, 0), RECALL, 3, 0.01, seed),
+    "recall: measurement": lambda seed: accuracy_by_position(RecallModel("recurrent", RECALL, 0), RECALL, 3, seed=seed),
+    "positions: weights": lambda seed: first_weights(PositionsModel(Recall(), "sinusoidal", POSITIONS, seed)),
+    "positions: sentences": lambda seed: train_positions(
+        PositionsModel(Recall(), "sinusoidal", POSITIONS, 0), Recall(), POSITIONS, seed
+    ),
+    "check": lambda seed: check(np.square, backward=lambda x, d_y: 2 * x * d_y, inputs=[X], seed=seed).worst.found,
+    "gradcheck": lambda seed: gradcheck(square, [X], seed=seed).inputs[0].claim,
+    "sweep": lambda seed: sweep(square, [X], seed=seed, steps=[0.1, 0.01]).central,
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_each_seed_gives_its_own_and_the_same_again(name):
+    made = [repr(MADE[name](seed)) for seed in range(4)]
+    assert made == [repr(MADE[name](seed)) for seed in range(4)]
+    for (one, first), (other, second) in combinations(enumerate(made), 2):
+        assert first != second, f"seeds {one} and {other}"
+
+
+def test_weights_and_dropout_have_the_two_generators_that_follow_from_the_seed():
+    """As in each earlier version: a seed that a publication names gives the same model again."""
+    weights, dropout = np.random.SeedSequence(5).spawn(2)
+    for model in models(5):
+        assert model.rng.bit_generator.state == np.random.PCG64DXSM(dropout).state
+    table = to_numpy(models(5)[1].target_embedding.table.data).ravel()
+    drawn = np.random.default_rng(weights).standard_normal(table.size)
+    np.testing.assert_allclose(table / table.std(), drawn / drawn.std(), rtol=1e-4)
+
+
+def test_data_and_epochs_have_the_generators_of_the_seed_itself():
+    task = build("copy")
+    wanted = Configuration.of_task(task).changed(train_pairs=50, held_out=10, valid_pairs=5).data
+    assert task.corpus(wanted, 5, None).train == split(task, 50, 10, np.random.default_rng(5))[0]
+    epoch = np.random.default_rng(np.random.SeedSequence([3, 8]))
+    assert batches._rng_of_epoch(3, 8).bit_generator.state == epoch.bit_generator.state
+
+
+def test_batches_are_shuffled_within_a_length_and_among_themselves():
+    lengths = np.array([3] * 40 + [5] * 40)
+    found = token_batches(lengths, 15, np.random.default_rng(0))
+    assert not all(np.diff(batch).min(initial=1) > 0 for batch in found)
+    of_each = [lengths[batch[0]] for batch in found]
+    assert of_each != sorted(of_each)
+    assert sorted(np.concatenate(found).tolist()) == [*range(80)]
+
+
+def test_the_continuation_of_a_text_follows_from_the_generator():
+    model, prompts = models(0)[1].eval(), np.array([LETTERS.encode("ab")])
+    texts = [
+        [int(t) for (t,) in islice(mt.decoding.sample(model, prompts, 8, rng=np.random.default_rng(n)), 8)]
+        for n in (0, 0, 1)
+    ]
+    assert texts[0] == texts[1] != texts[2]
+
+
+def test_a_trigram_model_reads_the_last_two_tokens_of_what_it_writes():
+    seen = []
+
+    class Recorder:
+        def next(self, ids):
+            seen.append(ids.tolist())
+            return np.ones(len(LETTERS))
+
+    [text] = write_by_trigram(Recorder(), LETTERS, 1, 9)
+    written = LETTERS.encode(text)
+    assert seen == [written[max(0, n - 2) : n] for n in range(9)]
+
+
+def test_recall_is_measured_on_sentences_that_training_with_this_seed_does_not_draw(monkeypatch):
+    seen, draw = [], recall.draw_batch
+    monkeypatch.setattr(recall, "draw_batch", lambda *arguments: seen.append(draw(*arguments)) or seen[-1])
+    model = RecallModel("recurrent", RECALL, 0)
+    train_recall(model, replace(RECALL, batch=RECALL.fresh), 3, 0.01, seed=1)
+    accuracy_by_position(model, RECALL, 3, seed=1)
+    (trained, _), (measured, _) = seen
+    assert trained.shape == measured.shape
+    assert not (trained == measured).all(axis=1).any()
