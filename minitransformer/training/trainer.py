@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple
@@ -181,17 +182,32 @@ class Trainer:
             On Ctrl-C or SIGTERM, after the current step, for which a checkpoint is saved. A second Ctrl-C does not wait
             for that; the last checkpoint is then the previous one.
         """
+        with self._in_processes() as ranks:
+            if ranks.rank:
+                on_step = on_evaluation = on_result = _ignore
+            if not self.finished:
+                self._train(run, on_step, on_evaluation)
+            trained = load(run, ranks=self.ranks)
+            scores = self._evaluate(trained.model, self.corpus.held_out)
+            seconds = round(self.seconds, 3)
+            measurement = {"step": self.step, "final": True, **scores.measurements(), "seconds": seconds}
+            result = Result(trained, scores, measurement)
+            if self.ranks.rank == 0:
+                on_result(result)
+                run.measurements.append(measurement)
+        return result
+
+    @contextmanager
+    def _in_processes(self) -> Iterator[Ranks]:
+        """Run the block in a process for each core where that is possible, and yield these; only this one leaves it."""
         c = self.configuration.training
         processes = default_processes(c.shares or 1, c.workers) if self._fork and self.ranks.size == 1 else 1
         with forked(processes, self.optimiser.parameters, c.shares or 1) as ranks:
-            if ranks.size == 1:
-                return self._train_and_measure(run, on_step, on_evaluation, on_result)
-            if ranks.rank:
-                on_step = on_evaluation = on_result = _ignore
-            self._move_to(ranks)
-            result = self._train_and_measure(run, on_step, on_evaluation, on_result)
-            self._move_to(ALONE)
-            return result
+            if ranks.size > 1:
+                self._move_to(ranks)
+            yield ranks
+            if ranks.size > 1:
+                self._move_to(ALONE)
 
     def _move_to(self, ranks: Ranks) -> None:
         """Go on with other processes, of which each updates a part of the weights."""
@@ -205,25 +221,6 @@ class Trainer:
         """Return the state of the optimiser for all weights, on the host."""
         own = self.optimiser.state_dict()
         return own | {name: to_numpy(whole(own[name], self.optimiser, self.ranks)) for name in ("mean", "mean_square")}
-
-    def _train_and_measure(
-        self,
-        run: RunFolder,
-        on_step: Callable[[float | None, float, float], None],
-        on_evaluation: Callable[[Scores | TextScores], None],
-        on_result: Callable[[Result], None],
-    ) -> Result:
-        if not self.finished:
-            self._train(run, on_step, on_evaluation)
-        trained = load(run, ranks=self.ranks)
-        scores = self._evaluate(trained.model, self.corpus.held_out)
-        seconds = round(self.seconds, 3)
-        measurement = {"step": self.step, "final": True, **scores.measurements(), "seconds": seconds}
-        result = Result(trained, scores, measurement)
-        if self.ranks.rank == 0:
-            on_result(result)
-            run.measurements.append(measurement)
-        return result
 
     def _train(
         self,
