@@ -6,7 +6,7 @@ import sys
 import pytest
 from toml_cases import cases_from_toml
 
-from minitransformer.apps.cli import main
+from minitransformer.apps.cli import main, own_function
 
 pytestmark = pytest.mark.numpy_only("checks functions of NumPy arrays")
 
@@ -96,6 +96,13 @@ def test_the_seed_changes_the_numbers(gradcheck):
         gradcheck("own_layers:tensors", "--signature", "(2, 3), (3,)", "--seed", seed)[1] for seed in "001"
     )
     assert first == again != other
+
+
+def test_the_seed_reaches_the_check_too(gradcheck, monkeypatch):
+    seeds, examine = [], own_function.examine
+    monkeypatch.setattr(own_function, "examine", lambda *a, **k: seeds.append(k["seed"]) or examine(*a, **k))
+    gradcheck("own_layers:tensors", "--signature", "(2, 3), (3,)", "--seed", "7")
+    assert set(seeds) == {7}
 
 
 def test_a_function_of_tensors_needs_no_backward_pass(gradcheck):

@@ -209,3 +209,19 @@ def test_a_text_that_cannot_be_translated_leaves_no_file(tmp_path, session):
     with pytest.raises(RequestError, match="fourty"):
         save(tmp_path / "page.html", session, ["one", "fourty"], external=True, differences=False)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+@pytest.mark.parametrize("external", [False, True])
+def test_what_is_asked_for_each_sentence(tmp_path, session, monkeypatch, external, steps):
+    few, beams, translate = [], [], session.translate
+    monkeypatch.setattr(saved, "BEAM", 2)
+    monkeypatch.setattr(saved, "_gradients", lambda *arguments, **options: few.append(options["few"]) or [])
+    monkeypatch.setattr(session, "translate", lambda body: beams.append(body.get("beam")) or translate(body))
+    monkeypatch.setattr(session.models, "steps", lambda: [*range(steps)])
+    monkeypatch.setattr(session, "training", lambda body: f"of {body['text']}")
+    page, *beside = save(tmp_path / "page.html", session, TEXTS, external=external)
+    assert few == [False, external]
+    assert beams == [None, 2, None, 2]
+    sentences = [unpack(file.read_text().split('"')[1]) for file in beside] or read(page)["sentences"]
+    assert [one["training"] for one in sentences] == [f"of {text}" if steps > 1 else None for text in TEXTS]

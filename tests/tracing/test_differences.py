@@ -79,7 +79,14 @@ class Shifted(LogProbability):
         return 1e-9 * super().__call__(logits, targets) + 50.0
 
 
-@pytest.mark.parametrize("objective", [LogProbability(2, 3), Shifted(2, 3)])
+class Small(LogProbability):
+    """An objective near 0, with small gradients: rounding inside it is that of numbers of size 1."""
+
+    def __call__(self, logits, targets):
+        return 1e-6 * super().__call__(logits, targets)
+
+
+@pytest.mark.parametrize("objective", [LogProbability(2, 3), Shifted(2, 3), Small(2, 3)])
 @pytest.mark.parametrize("key", [*ENTRIES, "source_embedding.table"])
 def test_the_error_that_is_told_is_that_of_the_point_with_the_least_noise(model, key, objective):
     """Change to the next step and rounding, eps max(1, |f|) / h, are the noise of a point; it must stay below 1e-6."""
