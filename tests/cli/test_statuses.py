@@ -173,7 +173,7 @@ def loaded(monkeypatch):
     monkeypatch.setattr("minitransformer.apps.cli.run_options.load", load)
     translate, evaluate = COMMANDS["translate"], COMMANDS["evaluate"]
 
-    def search(model, source, texts, beam, alpha, n_best, rules):
+    def search(model, source, texts, beam, alpha, n_best, spread, rules):
         assert rules == PAPER
         asked["search"] = (texts, beam, alpha, n_best)
         best = [Hypothesis([3 + i], -1.5 - i, -2.0, i == 0) for i in range(n_best)]

@@ -1,5 +1,7 @@
 """The gallery of wrong gradients as Markdown: ``python tests/gallery/gallery_page.py`` writes it.
 
+The number of mistakes in the two READMEs is written too.
+
 With ``--train`` it first trains a small model with each mistake, which takes some minutes.
 """
 
@@ -165,3 +167,7 @@ if __name__ == "__main__":
     if "--train" in sys.argv:
         wrong_training.write(wrong_training.measure_all([*OPERATIONS, *CORE]))
     PAGE.write_text(page(), encoding="utf-8")
+    for name, number in (("README.md", r"\d+(?= mistakes)"), ("README.ko.md", r"(?<=실수 )\d+")):
+        readme = PAGE.parents[1] / name
+        text = re.sub(number, str(len([*OPERATIONS, *CORE])), readme.read_text(encoding="utf-8"), count=1)
+        readme.write_text(text, encoding="utf-8")

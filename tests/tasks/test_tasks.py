@@ -148,8 +148,8 @@ def test_a_task_is_built_again_from_its_name_and_options(task):
 
 
 def test_what_does_not_exist_is_refused():
-    assert set(TASKS) == {"numbers", "characters", "copy", "reverse", "dates", "pronunciation", "text", "multi30k"}
-    names = "characters, copy, dates, multi30k, numbers, pronunciation, reverse, text"
+    assert {"numbers", "characters", "copy", "reverse", "dates", "pronunciation", "text", "multi30k"} <= set(TASKS)
+    names = ", ".join(sorted(TASKS))
     with pytest.raises(ValueError, match=f"no task 'number'; the tasks are {names}"):
         build("number")
     with pytest.raises(ValueError, match="task copy has no option 'to'; it has none"):
