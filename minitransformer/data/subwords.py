@@ -225,7 +225,7 @@ class Merges(Tokeniser):
     def to_json(self) -> dict[str, Any]:
         """Return kind, tokens and merges."""
         merges = [" ".join(pair) for pair in self.merges]
-        return {"kind": self.kind, "tokens": self.vocabulary.to_json(), "merges": merges}
+        return {**super().to_json(), "merges": merges}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:

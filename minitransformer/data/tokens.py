@@ -101,9 +101,9 @@ class Tokeniser(ABC):
             If an id before the end is not between 0 and the number of tokens.
         """
 
-    @abstractmethod
     def to_json(self) -> dict[str, Any]:
         """Return everything that `from_json` needs, as plain values that `json` can write; ``"kind"`` says which."""
+        return {"kind": self.kind, "tokens": self.vocabulary.to_json()}
 
     @classmethod
     @abstractmethod
@@ -180,7 +180,7 @@ class Words(Tokeniser):
 
     def to_json(self) -> dict[str, Any]:
         """Return kind, tokens and marker."""
-        return {"kind": self.kind, "tokens": self.vocabulary.to_json(), "marker": self.marker}
+        return {**super().to_json(), "marker": self.marker}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
@@ -204,7 +204,7 @@ class Characters(Tokeniser):
         super().__init__(vocabulary, UNKNOWN)
 
     @classmethod
-    def train(cls, texts: Iterable[str], size: int | None = None, min_count: int = 1) -> Characters:
+    def train(cls, texts: Iterable[str], size: int | None = None, min_count: int = 1) -> Self:
         """Collect the characters of a text; the parameters are those of `Words.train`.
 
         Raises
@@ -212,20 +212,23 @@ class Characters(Tokeniser):
         ValueError
             If no character is left.
         """
-        counts = Counter(character for text in texts for character in normalise_text(text))
-        return cls(build_vocabulary(counts, size, min_count, "Characters"))
+        counts: Counter[str] = Counter()
+        for text in texts:
+            counts.update(cls.prepare(text))
+        return cls(build_vocabulary(counts, size, min_count, cls.__name__))
+
+    @staticmethod
+    def prepare(text: str) -> str:
+        """Return the characters that are encoded of a text."""
+        return normalise_text(text)
 
     def encode(self, text: str) -> list[int]:
         """Turn a text into ids; characters that are not known become ``<unk>``."""
-        return self.vocabulary.encode(list(normalise_text(text)), self.unknown)
+        return self.vocabulary.encode(self.prepare(text), self.unknown)
 
     def decode(self, ids: Iterable[int]) -> str:
         """Turn ids into characters, one after the other."""
         return "".join(self.vocabulary.decode(ids))
-
-    def to_json(self) -> dict[str, Any]:
-        """Return kind and tokens."""
-        return {"kind": self.kind, "tokens": self.vocabulary.to_json()}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
@@ -241,17 +244,10 @@ class RawCharacters(Characters):
 
     kind = "raw"
 
-    @classmethod
-    def train(cls, texts: Iterable[str], size: int | None = None, min_count: int = 1) -> RawCharacters:
-        """Collect the characters of a text; as for `Characters`, but line breaks and double spaces count too."""
-        counts: Counter[str] = Counter()
-        for text in texts:
-            counts.update(text)
-        return cls(build_vocabulary(counts, size, min_count, "RawCharacters"))
-
-    def encode(self, text: str) -> list[int]:
-        """Turn a text into ids; characters that are not known become ``<unk>``."""
-        return self.vocabulary.encode(text, self.unknown)
+    @staticmethod
+    def prepare(text: str) -> str:
+        """Return all characters of a text; line breaks and double spaces count too."""
+        return text
 
 
 class Closed(Tokeniser):
@@ -291,10 +287,6 @@ class Closed(Tokeniser):
     def decode(self, ids: Iterable[int]) -> str:
         """Turn ids into tokens, and join them."""
         return self._join(self.vocabulary.decode(ids))
-
-    def to_json(self) -> dict[str, Any]:
-        """Return kind and tokens, without the functions that split and join."""
-        return {"kind": self.kind, "tokens": self.vocabulary.to_json()}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:

@@ -89,8 +89,8 @@ def agree(
     """
     expected = np.asarray(expected)
     values = _read(name, found, expected)
-    right = _compare(name, values, expected, mistakes, sizes, tolerance, inputs, advice)
-    if right:
+    known, sizes = mistakes or {}, sizes or {}
+    if _compare(name, values, expected, tolerance, mistakes=known, sizes=sizes, inputs=inputs, advice=advice):
         _refuse_other_numbers(name, values, expected)
 
 
@@ -127,17 +127,8 @@ def _refuse_other_numbers(name: str, values: np.ndarray, expected: np.ndarray) -
         raise Wrong(textwrap.fill(words, WIDTH))
 
 
-def _compare(
-    name: str,
-    values: np.ndarray,
-    expected: np.ndarray,
-    mistakes: Mistakes | None,
-    sizes: Mapping[str, int] | None,
-    tolerance: float,
-    inputs: str,
-    advice: Sequence[str] = (),
-) -> bool:
-    """Return whether shape and numbers are right, up to the rounding of their type.
+def _compare(name: str, values: np.ndarray, expected: np.ndarray, tolerance: float, **about: Any) -> bool:
+    """Return whether shape and numbers are right, up to the rounding of their type; the rest is for the message.
 
     Raises
     ------
@@ -147,7 +138,7 @@ def _compare(
     if values.dtype.kind == "f" and values.dtype.itemsize < 8:
         tolerance = max(tolerance, float(np.finfo(values.dtype).eps) ** 0.5)
     right = _close(values, expected, tolerance) if values.shape == expected.shape else np.array(False)
-    comparison = Comparison(name, values.copy(), expected, ~right, mistakes or {}, sizes or {}, inputs, advice)
+    comparison = Comparison(name, values.copy(), expected, ~right, **about)
     comparisons = COMPARISONS.get()
     if comparisons is not None:
         comparisons.append(comparison)
@@ -261,7 +252,8 @@ def check_gradients(
     right = []
     for name, part, gradient in zip(names, parts, expected or map(np.asarray, parts), strict=True):
         known = partial(_mistakes_of, name, mistakes, d_output)
-        right.append(_compare(name, _read(name, part, gradient), gradient, known, sizes, 1e-7, words))
+        about = {"mistakes": known, "sizes": sizes or {}, "inputs": words, "advice": ()}
+        right.append(_compare(name, _read(name, part, gradient), gradient, 1e-7, **about))
     if all(right):
         for name, part, x in zip(names, parts, inputs.values(), strict=True):
             _refuse_other_numbers(name, np.asarray(part), x)
