@@ -9,6 +9,7 @@ import io
 import json
 import os
 import subprocess
+from itertools import permutations
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
@@ -31,6 +32,7 @@ from minitransformer.apps.learn.clinic import (
 from minitransformer.apps.learn.clinic import examination as examination_module
 from minitransformer.apps.learn.clinic import visit as visit_module
 from minitransformer.apps.learn.clinic.cases import healthy, open_case
+from minitransformer.apps.learn.clinic.disguise import disguise
 from minitransformer.apps.learn.clinic.examination import _score, _writing, examine, gradient_norms
 from minitransformer.apps.learn.solutions import edit
 from minitransformer.data import END
@@ -75,14 +77,24 @@ def test_each_patient_has_one_fault_that_nothing_names():
     assert len({case.cause for case in cases()}) == 10
     assert {case.cause for case in cases()} < CAUSES.keys()
     assert {cause.ask for cause in CAUSES.values()} <= ASK.keys()
-    sound = healthy().splitlines()
     for case in cases():
         compile(case.text, case.file, "exec")
         assert case.cause not in case.text + case.file + case.name
-        lines = case.text.splitlines()
+        sound, lines = disguise(healthy(), case.number).splitlines(), case.text.splitlines()
         changed = [line for line in lines if line not in sound]
         assert len(changed) == 1 - (len(sound) - len(lines))
         assert not any("#" in line for line in changed)
+
+
+def test_a_comparison_of_two_patients_shows_no_fault():
+    """At least a third of the lines of one patient stand nowhere in another, its fault among them."""
+    texts = [{line for line in case.text.splitlines() if line} for case in cases()]
+    for one, other in permutations(texts, 2):
+        assert len(one - other) > len(one) / 3
+    for case in cases():  # what the examination calls is left as it is
+        script = module(case.text)
+        assert {"train", "write", "STEPS"} <= {*vars(script)}
+        assert script.STEPS == 250
 
 
 def test_a_fault_is_planted_at_one_place_only():
@@ -428,9 +440,16 @@ def test_each_patient_is_sick_in_its_own_way(case, tmp_path):
 
 
 @in_full
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+def test_each_mended_patient_is_healthy(case, tmp_path):
+    found = examine_text(disguise(healthy(), case.number), case.file, tmp_path / "report.json")
+    assert judge(found, case.cause)[0], judge(found, case.cause)[1]
+
+
+@in_full
 def test_the_mended_script_is_healthy_and_has_the_size_that_is_allowed(tmp_path):
-    # The fault of the last patient, mended in other words than the healthy script's.
-    text = cases()[-1].text.replace("(source != START)[:, None, None, :]", "ops.padding_mask(source)")
+    # Mended in other words than the healthy script's.
+    text = edit(healthy(), "(source != PAD)[:, None, None, :]", "ops.padding_mask(source)", "the healthy script")
     found = examine_text(text, "patient.py", tmp_path / "report.json")
     assert judge(found, cases()[-1].cause)[0]
     assert found["score"] > 0.95

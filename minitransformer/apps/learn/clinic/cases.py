@@ -1,4 +1,4 @@
-"""The patients: copies of one healthy training script, each with one planted fault."""
+"""The patients: copies of one healthy training script in different words, each with one planted fault."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from minitransformer.apps.learn.clinic.disguise import disguise
 from minitransformer.apps.learn.solutions import edit
 from minitransformer.durable import check_folder, create, make_folder
 
@@ -52,7 +53,7 @@ def cases() -> tuple[Case, ...]:
     """Return all patients."""
     found = tomllib.loads((HERE / "cases.toml").read_text(encoding="utf-8"))["case"]
     return tuple(
-        Case(number, case["cause"], edit(healthy(), case["old"], case["new"], "the healthy script"))
+        Case(number, case["cause"], disguise(edit(healthy(), case["old"], case["new"], "the healthy script"), number))
         for number, case in enumerate(found, start=1)
     )
 
