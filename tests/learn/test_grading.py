@@ -22,6 +22,7 @@ from minitransformer.apps.learn.referee import Verdict, judge
 from minitransformer.files import FileError
 
 FIRST = bank()[0]
+HEAD = ["student", "right", "of", "id", "points", "of_points", "hours_late"]
 IN_BACKWARD = "def backward(x, y, d_z):\n    "
 
 
@@ -290,9 +291,9 @@ def test_the_table_has_a_row_for_each_student_and_no_formula():
     names = ["Zoë, B.", '=HYPERLINK("x")', " +1", "two\nlines", "\udcff", "-"]
     text = write_csv([Result(name, verdicts) for name in names]).decode("utf-8-sig")
     head, *rows = csv.reader(io.StringIO(text))
-    assert head == ["student", "right", "of", "a", "b", "c", "d"]
+    assert head == [*HEAD, "a", "b", "c", "d"]
     assert [row[0] for row in rows] == ["Zoë, B.", '\'=HYPERLINK("x")', "' +1", "two\\nlines", "\\udcff", "'-"]
-    assert all(row[1:] == ["1", "4", "right", "open", "wrong", "missing"] for row in rows)
+    assert all(row[1:] == ["1", "4", "", "1.0", "4.0", "0.0", "right", "open", "wrong", "missing"] for row in rows)
 
 
 def test_one_student_cannot_harm_the_next(hand_in):
@@ -313,6 +314,6 @@ def test_a_result_counts_and_names_what_it_holds(name):
     assert (told["right"], told["of"]) == (2, 5)
     assert [one["state"] for one in told["exercises"].values()] == ["right", "wrong", "missing", "open", "right"]
     header, row = csv.reader(io.StringIO(write_csv([result]).decode("utf-8-sig")))
-    assert header == ["student", "right", "of", *verdicts]
-    assert row[1:] == ["2", "5", "right", "wrong", "missing", "open", "right"]
+    assert header == [*HEAD, *verdicts]
+    assert row[1:] == ["2", "5", "", "2.0", "5.0", "0.0", "right", "wrong", "missing", "open", "right"]
     assert row[0].startswith("'") == (name.lstrip()[0] in "=+-@")

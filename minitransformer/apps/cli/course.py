@@ -9,18 +9,31 @@ from __future__ import annotations
 import argparse
 import json
 import textwrap
+import tomllib
 from collections import Counter
 from collections.abc import Sequence
+from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
 
 from minitransformer.apps.cli.errors import UsageError, one_line
 from minitransformer.apps.cli.parser import path
-from minitransformer.apps.learn import Exercise, bank
+from minitransformer.apps.learn import Exercise, bank, find
 from minitransformer.apps.learn.course import weeks, write_plan
-from minitransformer.apps.learn.grading import SECONDS, Result, grade, read_submissions, write_csv
+from minitransformer.apps.learn.grading import (
+    LARGEST,
+    SECONDS,
+    Result,
+    equal_answers,
+    grade,
+    hours_late,
+    read_submissions,
+    weights_of,
+    write_csv,
+    write_feedback,
+)
 from minitransformer.durable import check_replaceable, write_whole
-from minitransformer.files import reason
+from minitransformer.files import read_file, reason
 
 WIDTH = 78
 SHOWN = 4
@@ -58,14 +71,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help=f"with --grade: the time limit of an exercise (default: {SECONDS:g})",
     )
+    parser.add_argument(
+        "--partial",
+        action="store_true",
+        help="with --grade: a wrong answer gets the share of its points that is the share of right cases",
+    )
+    parser.add_argument(
+        "--weights",
+        type=path,
+        metavar="FILE",
+        help="with --grade: points of exercises, lines such as `product-rule = 2` (default: by length of the solution)",
+    )
+    parser.add_argument(
+        "--deadline",
+        type=datetime.fromisoformat,
+        metavar="TIME",
+        help="with --grade: name files that were saved after this time, such as 2026-11-30T23:59",
+    )
+    parser.add_argument(
+        "--feedback",
+        type=path,
+        metavar="FOLDER",
+        help="with --grade: write a file for each student, in a folder with the name of the submission",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the plan, or grade; return the exit status."""
     if hasattr(args, "grade"):
         return _grade(args)
-    for name in ("week", "json", "seconds"):
-        if hasattr(args, name):
+    for name in ("week", "json", "seconds", "partial", "weights", "deadline", "feedback"):
+        if getattr(args, name, False):
             raise UsageError(f"--{name} has no effect without --grade; add --grade SUBMISSIONS")
     folder = getattr(args, "out", Path("course"))
     try:
@@ -89,6 +125,8 @@ def _grade(args: argparse.Namespace) -> int:
         except OSError as error:
             raise UsageError(f"{file} cannot be written: {reason(error)}; choose another path") from error
     exercises = _exercises_of(args.week) if hasattr(args, "week") else bank()
+    weights = weights_of(exercises) | _read_weights(args, exercises)
+    deadline = getattr(args, "deadline", None)
     submissions = read_submissions(args.grade, exercises)
     what = f"week {args.week}" if hasattr(args, "week") else "all weeks"
     print(f"{what}: {len(exercises)} exercises, submissions: {len(submissions)}\n", flush=True)
@@ -98,12 +136,20 @@ def _grade(args: argparse.Namespace) -> int:
     results = []
     for submission in submissions:
         results.append(grade(submission, exercises, seconds=seconds))
-        print(_line(results[-1], width), flush=True)
+        print(_line(results[-1], width, deadline), flush=True)
         if hasattr(args, "out"):  # now, so that an interruption leaves the rows of all students so far
-            write_whole(args.out, write_csv(results))
+            write_whole(args.out, write_csv(results, weights, args.partial, deadline))
         if hasattr(args, "json"):
             write_whole(args.json, _json(results).encode())
+        if hasattr(args, "feedback"):
+            write_feedback(results[-1], args.feedback)
     print("\n" + _summary(results))
+    if equal := equal_answers(submissions, exercises):
+        print("\nthe same code after renaming:")
+        for students, names in sorted(equal.items(), key=lambda group: -len(group[1])):
+            print(_fill(f"  {', '.join(map(one_line, students))}: {_shorten(names)}", "    "))
+    if hasattr(args, "feedback"):
+        print(f"\nThe feedback for each student is in {args.feedback}.")
     if hasattr(args, "out"):
         print(f"\nThe table is in {args.out}.")
     if hasattr(args, "json"):
@@ -120,23 +166,40 @@ def _exercises_of(number: int) -> Sequence[Exercise]:
     return with_exercises[number]
 
 
-def _line(result: Result, width: int) -> str:
+def _read_weights(args: argparse.Namespace, exercises: Sequence[Exercise]) -> dict[str, float]:
+    """Return the weights of the teacher's own file."""
+    if not hasattr(args, "weights"):
+        return {}
+    try:
+        weights = tomllib.loads(read_file(args.weights, LARGEST).decode())
+        for name, weight in weights.items():
+            find(name)
+            if not isinstance(weight, int | float) or not 0 <= weight < 1000:
+                raise ValueError(f"{name} = {weight!r}, expected a number from 0 to 1000")
+    except (LookupError, ValueError) as error:
+        raise UsageError(f"--weights: {args.weights}: {error.args[0]}") from error
+    return {one.name: float(weights[one.name]) for one in exercises if one.name in weights}
+
+
+def _line(result: Result, width: int, deadline: datetime | None) -> str:
     """Return the name of a student, the points, and the exercises that are not right."""
     start = f"{one_line(result.student):<{width}} {len(result.names('right')):>3} of {len(result.verdicts)}"
     rest = [
-        f"{state}: {_shorten(names, len(result.verdicts))}"
+        f"{state}: {'all' if len(names) == len(result.verdicts) else _shorten(names)}"
         for state in ("wrong", "open", "missing", "failed")
         if (names := result.names(state))
     ]
+    if result.archives:
+        rest = [f"not unpacked: {', '.join(map(one_line, result.archives))}"]
+    if hours := hours_late(result, deadline):
+        rest.append(f"{hours:g} h late")
     indent = " " * (width + 1)
     text = "; ".join(rest)
     return _fill(f"{start}   {text}".rstrip(), indent)
 
 
-def _shorten(names: Sequence[str], n: int) -> str:
+def _shorten(names: Sequence[str]) -> str:
     """Return the first names; the others are in the table."""
-    if len(names) == n:
-        return "all"
     others = f" and {len(names) - SHOWN} more" * (len(names) > SHOWN)
     return ", ".join(names[:SHOWN]) + others
 

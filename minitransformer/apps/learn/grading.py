@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
+import ast
 import csv
 import io
 import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from minitransformer.apps.learn.bank import Exercise
+from minitransformer.apps.learn.bank import MARKED, Exercise
+from minitransformer.apps.learn.book import FOLDER
 from minitransformer.apps.learn.calls import judge_apart
 from minitransformer.apps.learn.referee import Verdict, blame_the_check
 from minitransformer.arrays import blas, using
 from minitransformer.console import spell_out
+from minitransformer.durable import write_whole
 from minitransformer.files import FileError, read_file
 
 SECONDS = 10.0
 """The default time limit of an exercise."""
 LARGEST = 2**20
 """The largest file that is graded, in bytes."""
+LONG = 40
+"""An answer with more nodes of the syntax tree than this is compared with those of other students."""
+ARCHIVES = (".zip", ".tar", ".gz", ".tgz", ".7z", ".rar")
+PLATFORMS = re.compile(r".+?(_LATE)?_(?P<id>\d+)_(assignsubmission|\d+_).*")
+"""The names of folders of submissions: Ada Lovelace_1815_assignsubmission_file, lovelaceada_1815_4711_archive."""
 STATES = ("right", "wrong", "open", "missing", "failed")
 
 
@@ -37,10 +46,16 @@ class Submission:
         The name of the folder.
     files : mapping of str to bytes or str
         By the name of the exercise: the contents of its file, or why it cannot be read.
+    saved : float
+        When the last of these files was saved, in seconds since 1970.
+    archives : sequence of str
+        The names of archives that nobody has unpacked.
     """
 
     student: str
     files: Mapping[str, bytes | str]
+    saved: float = 0.0
+    archives: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -49,6 +64,19 @@ class Result:
 
     student: str
     verdicts: Mapping[str, Verdict | None]
+    archives: Sequence[str] = ()
+    saved: float = 0.0
+
+    @property
+    def id(self) -> str:
+        """The number by which Moodle or Canvas knows the student: it is in the name of the folder that they make."""
+        found = PLATFORMS.fullmatch(self.student)
+        return found["id"] if found else ""
+
+    def points(self, weights: Mapping[str, float], partial: bool = False) -> float:
+        """Return the sum of the weights of right answers; with ``partial``, a share of those of wrong ones."""
+        shares = {name: one.share if partial else 0.0 for name, one in self.verdicts.items() if one and not one.right}
+        return sum(weights[name] * (1.0 if self.state(name) == "right" else shares.get(name, 0.0)) for name in weights)
 
     def state(self, name: str) -> str:
         """Return one of ``STATES``."""
@@ -101,18 +129,20 @@ def read_submission(folder: Path, exercises: Sequence[Exercise]) -> Submission:
     A file is known by its name. Of several, the one in a folder of its chapter counts, then the one that is least deep.
     """
     places: dict[str, list[Path]] = {}
+    archives = []
     for parent, folders, files in os.walk(folder):
         if "chapter.toml" in files:  # the sources of the exercises, in a clone of the repository
             folders.clear()
             continue
         folders[:] = sorted(name for name in folders if not name.startswith((".", "__")))
+        archives += sorted(name for name in files if name.endswith(ARCHIVES))
         for name in files:
             if match := re.fullmatch(r"\d\d_(\w+)\.py", name):
                 places.setdefault(match[1].replace("_", "-"), []).append(Path(parent, name))
-    return Submission(
-        folder.resolve().name,
-        {one.name: _read(folder, one, places[one.name]) for one in exercises if one.name in places},
-    )
+    found = folder.resolve()
+    used = {one.name: _read(folder, one, places[one.name]) for one in exercises if one.name in places}
+    saved = max((path.lstat().st_mtime for name in used for path in places[name]), default=0.0)
+    return Submission((found.parent if found.name == FOLDER.name else found).name, used, saved, archives)
 
 
 def _read(folder: Path, exercise: Exercise, places: list[Path]) -> bytes | str:
@@ -156,22 +186,87 @@ def grade(submission: Submission, exercises: Sequence[Exercise], *, seconds: flo
                     verdicts[exercise.name] = judge_apart(exercise, text, seconds=seconds)
                 except Exception as error:  # whatever the code has done: the other exercises are graded
                     verdicts[exercise.name] = blame_the_check(error)
-    return Result(submission.student, verdicts)
+    return Result(submission.student, verdicts, () if submission.files else submission.archives, submission.saved)
 
 
-def write_csv(results: Sequence[Result]) -> bytes:
+def weights_of(exercises: Sequence[Exercise]) -> dict[str, float]:
+    """Return the weight of each exercise: 1, and 1 more for every five lines of its solution."""
+    lines = {one.name: "".join(place["solution"] for place in MARKED.finditer(one.source)) for one in exercises}
+    return {name: 1.0 + len([line for line in text.splitlines() if line.strip()]) // 5 for name, text in lines.items()}
+
+
+def equal_answers(submissions: Sequence[Submission], exercises: Sequence[Exercise]) -> dict[tuple[str, ...], list[str]]:
+    """Return the students whose files are the same code after renaming, each group with the exercises.
+
+    Short formulas often agree by chance, so only longer answers count. A solution that `learn solution` prints has
+    itself as a member of its group.
+    """
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for exercise in exercises:
+        alike: dict[str, list[str]] = {}
+        texts = {one.student: one.files.get(exercise.name) for one in submissions}
+        for student, text in (texts | {"the printed solution": exercise.solution.encode()}).items():
+            if isinstance(text, bytes) and (code := _shape(text)).count("(") > LONG + _shape(exercise.text).count("("):
+                alike.setdefault(code, []).append(student)
+        for students in alike.values():
+            if len(students) > 1:
+                groups.setdefault(tuple(students), []).append(exercise.name)
+    return groups
+
+
+def _shape(text: bytes | str) -> str:
+    """Return the syntax tree of a file without its texts, its names replaced by their order; "" if it is no Python."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return ""
+    names: dict[str, str] = {}
+    tree.body = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Assign)]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and ast.get_docstring(node) is not None:
+            node.body = node.body[1:]
+        for kind in {"id", "arg", "name"} & {*node._fields}:
+            if isinstance(old := getattr(node, kind), str):
+                setattr(node, kind, names.setdefault(old, f"n{len(names)}"))
+    return ast.dump(tree)
+
+
+def write_feedback(result: Result, folder: Path) -> None:
+    """Write what a student reads into a file in a folder of the submission's name, as Moodle takes it back."""
+    texts = [f"not unpacked: {name}. Hand in the folder itself." for name in result.archives]
+    for name, verdict in result.verdicts.items():
+        texts.append(f"{name}: {result.state(name)}. {verdict.words if verdict and not verdict.right else ''}".rstrip())
+    place = folder / result.student
+    place.mkdir(parents=True, exist_ok=True)
+    write_whole(place / "feedback.txt", ("\n\n".join(spell_out(text, keep="\n") for text in texts) + "\n").encode())
+
+
+def write_csv(
+    results: Sequence[Result],
+    weights: Mapping[str, float] | None = None,
+    partial: bool = False,
+    deadline: datetime | None = None,
+) -> bytes:
     """Return the results as CSV, with one row for each student and one column for each exercise.
 
     Spreadsheets read it as UTF-8. No name of a folder becomes a formula in them.
     """
     names = list(results[0].verdicts)
+    weights = weights or dict.fromkeys(names, 1.0)
     file = io.StringIO(newline="")
     table = csv.writer(file)
-    table.writerow(["student", "right", "of", *names])
+    table.writerow(["student", "right", "of", "id", "points", "of_points", "hours_late", *names])
     for result in results:
         right = len(result.names("right"))
-        table.writerow([_cell(result.student), right, len(names), *map(result.state, names)])
+        points = round(result.points(weights, partial), 2), sum(weights.values())
+        row = [_cell(result.student), right, len(names), result.id, *points, hours_late(result, deadline)]
+        table.writerow([*row, *map(result.state, names)])
     return file.getvalue().encode("utf-8-sig")
+
+
+def hours_late(result: Result, deadline: datetime | None) -> float:
+    """Return how many hours after the deadline the last file was saved; 0 if it was in time."""
+    return round(max(0.0, result.saved - deadline.timestamp()) / 3600, 1) if deadline else 0.0
 
 
 def _cell(name: str) -> str:

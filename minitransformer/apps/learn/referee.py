@@ -39,6 +39,8 @@ class Verdict:
     """False if nothing has been written at the TODO yet."""
     failed: bool = False
     """True if the check itself has failed: then the answer may be right or wrong."""
+    share: float = 0.0
+    """Of a wrong answer, the share of the check's cases that are right."""
 
     def format(self, name: str) -> str:
         """Return the text to print, with the exercise's name first, wrapped to the terminal's width."""
@@ -118,7 +120,7 @@ def judge(exercise: Exercise, answers: list[Any], path: Path | None = None) -> V
     except Unsolved as unsolved:
         return Verdict(False, str(unsolved), solved=False)
     except Wrong as wrong:
-        return Verdict(False, str(wrong))
+        return Verdict(False, str(wrong), share=wrong.share)
     except KeyboardInterrupt:
         raise
     except BaseException as error:

@@ -24,6 +24,9 @@ from minitransformer.testing import GradientError, GradientReport, draw_cotangen
 class Wrong(Exception):
     """An answer is not right yet; the message says what is wrong."""
 
+    share = 0.0
+    """The share of the check's cases that are right."""
+
 
 class Unsolved(Wrong):
     """Nothing has been written at the TODO yet."""
@@ -66,7 +69,9 @@ def judge_all_cases(check: Callable[[], str | None]) -> str | None:
     for first in comparisons:
         if first.wrong.any():
             first.others = [one for one in comparisons if one is not first and one.result == first.result]
-            raise Wrong(first.describe())
+            wrong = Wrong(first.describe())
+            wrong.share = sum(not one.wrong.any() for one in comparisons) / len(comparisons)
+            raise wrong
     return words
 
 

@@ -3,7 +3,7 @@
 ==================  =========================================================================
 ``healthy.py``      the correct training script; all patients are copies of it
 ``cases.toml``      what is changed in each copy
-``disguise.py``     other names, another order and other sizes in each copy
+``disguise.py``     other names, another order and another seed in each copy
 ``cases.py``        the patients, and their files in the learner's folder
 ``examination.py``  runs a script and measures it, in a process of its own
 ``causes.py``       the possible causes, and the evidence for or against each

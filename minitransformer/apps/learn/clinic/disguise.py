@@ -1,6 +1,6 @@
 """Write one training script differently for each patient, so that a comparison of two scripts shows no fault.
 
-Names, the order of definitions and the sizes vary with the number of the patient. What the examination calls, and
+Names, the order of definitions and the seed vary with the number of the patient. What the examination calls, and
 what a parameter is called, stays.
 """
 
@@ -31,18 +31,12 @@ NAMES = {
     "ids": ("ids", "tokens", "indices", "words"),
 }
 """What stands in the healthy script, and what may stand in its place."""
-SIZES = {
-    "SEED = 1": ("SEED = {}", (1, 2, 3)),
-    "BATCH = 64": ("BATCH = {}", (60, 61, 62, 63, 64)),
-    "PEAK = 0.025": ("PEAK = {}", (0.024, 0.025, 0.026)),
-    "WARMUP = 100": ("WARMUP = {}", (90, 95, 100)),
-    "d_ff=64": ("d_ff={}", (60, 62, 64)),
-}
-"""Sizes with which the healthy script learns as well, and none is larger."""
+SEEDS = 3
+"""The healthy script learns with seeds 1 to 3 (see ``visit.SCORE``); slightly smaller sizes need more steps."""
 
 
 def disguise(text: str, number: int) -> str:
-    """Return a script in the words, the order and the sizes of a patient."""
+    """Return a script in the words, the order and the seed of a patient."""
     rng = np.random.default_rng(number)
     tree, lines = ast.parse(text), text.splitlines()
     constants: list[str] = []
@@ -58,11 +52,9 @@ def disguise(text: str, number: int) -> str:
     head, *imports, main = others
     parts = [f"{head}\n\n{imports[0]}\n\n" + "\n".join(imports[1:]) + "\n\n" + "\n".join(rng.permutation(constants))]
     text = "\n\n\n".join([*parts, *rng.permutation(definitions), main]) + "\n"
-    for old, (new, values) in SIZES.items():
-        text = re.sub(rf"\b{re.escape(old)}\b(?!\.)", new.format(values[rng.integers(len(values))]), text)
-    for i, (name, words) in enumerate(NAMES.items()):
-        text = re.sub(rf"(?<![.\w]){name}\b", words[(number + i) % len(words)], text)
-    return text
+    for name, words in NAMES.items():
+        text = re.sub(rf"(?<![.\w]){name}\b", words[rng.integers(len(words))], text)
+    return text.replace("SEED = 1", f"SEED = {1 + number % SEEDS}")
 
 
 def _lines(node: ast.stmt, lines: Sequence[str]) -> str:
