@@ -4,7 +4,9 @@ import csv
 import json
 import os
 import re
+from configparser import ConfigParser
 from datetime import datetime
+from pathlib import Path
 
 import pytest
 from toml_cases import cases_from_toml
@@ -12,6 +14,8 @@ from toml_cases import cases_from_toml
 from minitransformer.apps.cli import main
 from minitransformer.apps.learn import find
 from minitransformer.apps.learn.course import weeks
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -153,3 +157,26 @@ def test_verdicts_as_json_for_other_graders(submissions, capfd):
 
 def test_every_week_has_exercises():
     assert all(week.exercises for week in weeks())
+
+
+def test_the_files_for_other_services_are_what_the_package_asks_for(tmp_path, monkeypatch, capfd):
+    settings = ConfigParser()
+    settings.read(ROOT / "setup.cfg", encoding="utf-8")
+    [line] = [line for line in (ROOT / ".binder" / "requirements.txt").read_text().splitlines() if line[0] != "#"]
+    assert re.fullmatch(r"-e \.\[(\w+)\]", line)[1] in settings["options.extras_require"]
+    assert settings["options"]["python_requires"] == ">=3.11"
+    assert re.fullmatch(r"python-3\.1[1-9]\n", (ROOT / ".binder" / "runtime.txt").read_text())
+    # The workflow's own commands, on a right and on an open exercise.
+    guide = (ROOT / "docs" / "guides" / "teach-a-course.md").read_text(encoding="utf-8")
+    workflow = guide[guide.index("name: grade") :]
+    check, grade = (line.split() for line in re.findall(r"minitransformer ((?:learn|course) .*--.*)", workflow)[:2])
+    for text, status in ((find("softmax-backward").solution, 0), (find("softmax-backward").text, 1)):
+        path = tmp_path / "my-exercises" / find("softmax-backward").file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        monkeypatch.chdir(tmp_path)
+        assert main(check) == status
+    (tmp_path / "class").mkdir()
+    (tmp_path / "my-exercises").rename(tmp_path / "class" / "ada")
+    assert main(grade[: grade.index(">>")]) == 0
+    assert "ada   0 of 13   open: softmax-backward" in capfd.readouterr().out
