@@ -98,6 +98,12 @@ def test_data_and_epochs_have_the_generators_of_the_seed_itself():
     assert batches._rng_of_epoch(3, 8).bit_generator.state == epoch.bit_generator.state
 
 
+@pytest.mark.parametrize(("window", "expected"), [(9, 20), (33, 33)])
+def test_a_model_of_characters_has_a_position_for_each_token_of_its_window(window, expected):
+    wanted = Configuration.of_task(build("characters")).changed(**SIZES, max_length=20, window=window)
+    assert wanted.build_model(9, 9, True).options.max_length == expected
+
+
 def test_batches_are_shuffled_within_a_length_and_among_themselves():
     lengths = np.array([3] * 40 + [5] * 40)
     found = token_batches(lengths, 15, np.random.default_rng(0))

@@ -219,8 +219,8 @@ def test_xz_learns_from_the_text_before():
 def test_trigram_bits_count_unknown_characters_too():
     tokeniser = RawCharacters.train(["ab"])
     trigram = Trigram(np.array(tokeniser.encode("abab")), len(tokeniser))
-    p = trigram.probabilities(np.array(tokeniser.encode("aé")))
-    assert trigram_bits(trigram, tokeniser, "aé") == pytest.approx((-np.log2(p).sum() + UNKNOWN_BITS) / 2)
+    p = trigram.probabilities(np.array(tokeniser.encode("aéé")))
+    assert trigram_bits(trigram, tokeniser, "aéé") == pytest.approx((-np.log2(p).sum() + 2 * UNKNOWN_BITS) / 3)
 
 
 def test_both_models_write_texts_without_special_tokens():
