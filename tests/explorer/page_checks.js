@@ -175,10 +175,23 @@ test("every way in which a saved array is stored", async () => {
     same([...found], values.map((x) => Math.fround(x * 2 ** exponent)));
     same([least, most], [-3 * 2 ** exponent, 65504 * 2 ** exponent]);
   }
-  const [left, right] = [Float32Array.from([1, 2, 3, 4, 5, 6]), Float32Array.from([1, -1, 2, 0.5, 3, -2, 4, 1])]; // (3, 2) by (2, 4)
-  const product = storeOf([3, 4], { type: "product", shape: [3, 4], left: base64(left), right: base64(right) });
-  same([...(await product.tensor({ trace: "t", key: "k" })).values],
-    [0, 1, 2].flatMap((i) => [0, 1, 2, 3].map((j) => left[2 * i] * right[j] + left[2 * i + 1] * right[4 + j])));
+  // What follows from others; bytes stand apart, the first of all numbers first.
+  const bytes = [], planes = (...numbers) => {
+    const own = new Uint8Array(Float32Array.from(numbers).buffer), first = bytes.length;
+    for (let plane = 0; plane < 4; plane += 1) for (let i = 0; i < numbers.length; i += 1) bytes.push(own[4 * i + plane]);
+    return [first, own.length];
+  };
+  const [a, b] = [[1, 2, 3, 4, -Infinity, 6], [1, -1, 2, 0.5]];
+  const arrays = [{ type: "float32", values: planes(...a) }, { type: "float32", values: planes(...b) },
+    { type: "affine", of: 0, axis: "rows", columns: 3, scale: planes(2, 0), shift: planes(1, 5) },
+    { type: "affine", of: 1, axis: "columns", columns: 2, scale: planes(1, 2), shift: planes(0, 1) },
+    { type: "heads", of: 0, first: 1, shape: [1, 2, 2, 1] }, { type: "masked", of: 1, where: 1 }, { type: "product", left: 1, right: 0, shape: [2, 3] }];
+  const wanted = [a, b, [3, 5, 7, 5, -Infinity, 5], [1, -1, 2, 2], [2, -Infinity, 3, 6], [1, 0, 2, 0.5], [9, -Infinity, 15, 1, -Infinity, 0]];
+  for (const [i, values] of wanted.entries()) {
+    const held = storeOf([values.length], arrays[i], null, { blob: Uint8Array.from(bytes) });
+    held.data.sentences[0].traces[0] = { ...held.data.sentences[0].traces[0], arrays, tensors: { k: { shape: [values.length], array: i } } };
+    same([...(await held.tensor({ trace: "t", key: "k" })).values], values, arrays[i].type);
+  }
   const part = storeOf([9, 7], { type: "float32", values: base64(Float32Array.from([1, 2, 3, 4])), rows: [2, 8], columns: [0, 5] });
   const { values: whole } = await part.tensor({ trace: "t", key: "k" });
   same([...whole].flatMap((x, i) => (Number.isNaN(x) ? [] : [[Math.floor(i / 7), i % 7, x]])), [[2, 0, 1], [2, 5, 2], [8, 0, 3], [8, 5, 4]]);

@@ -19,7 +19,7 @@ from minitransformer.tracing import Loss, modules, predict, twin
 MOST_CHECKPOINTS = 40
 """The maximum number of checkpoints shown, evenly spaced; the last one is always included."""
 MOST_WEIGHTS = 1_000_000
-"""The most attention weights in an answer; with more, they are left out."""
+"""The most attention weights in an answer; with more, there are those of fewer checkpoints."""
 MORE_THAN_TARGET = 10
 """How much longer a checkpoint's own translation may be; weights that are not trained yet rarely find an end."""
 
@@ -62,14 +62,15 @@ def growth(
         raise RequestError(f"training: found the key {key[:100]!r}, expected a part of the model or a parameter")
     steps = _some(models.steps())
     rows = [_row(models, step, source_ids, target_ids, write, kept) for step in steps]
-    attention = [
+    attention: list[dict[str, Any]] = [
         {"checkpoint": step, "key": place, **weights}
         for step, row in zip(steps, rows, strict=True)
         for place, weights in row["attention"].items()
         if not key or f"{place}.".startswith(f"{key}.") or f"{key}.".startswith(f"{place}.")
     ]
-    if sum(prod(one["shape"]) for one in attention) > MOST_WEIGHTS:
-        attention = []
+    every = -(-sum(prod(one["shape"]) for one in attention) // MOST_WEIGHTS) or 1
+    shown = steps[::-every]  # the last one is among them
+    attention = [one for one in attention if one["checkpoint"] in shown]
     return {
         "steps": steps,
         **{name: [row[name] for row in rows] for name in ("loss", "translations")},

@@ -2,9 +2,10 @@
 
 The file holds the page, its modules in one script, and the answers of a `Session` with the values of every tensor,
 forward and backward. Values that occur more than once are stored once, such as the result of a line that is also the
-step's output. The data are compressed with gzip. With several sentences, each may be in its own script beside the
-page, which is loaded when the sentence is chosen; weights are stored once. Of large models, the file holds part of each
-matrix; `left_out` says which.
+step's output. Long sentences are stored in half the precision, and of values that follow from others, by a product or
+row by row, only how they do. The data are compressed with gzip. With several sentences, each may be in its own script
+beside the page, which is loaded when the sentence is chosen; weights are stored once. Of large models, the file holds
+part of each matrix; `left_out` says which.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ import gzip
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from minitransformer.apps.explorer.bundle import page_files, single_page
-from minitransformer.apps.explorer.numbers import encode, picture_shape
+from minitransformer.apps.explorer.numbers import picture_shape
 from minitransformer.apps.explorer.reading import MOST_WRITTEN
 from minitransformer.apps.explorer.session import Session
 from minitransformer.arrays import to_numpy
@@ -29,6 +31,8 @@ from minitransformer.durable import write_whole
 BEAM = 4
 MANY_PARAMETERS = 2_000_000
 """Of larger models a file would be too long for browsers with full precision."""
+MANY_NUMBERS = 2_000_000
+"""Nor is there full precision with more numbers than these in all tensors of a sentence."""
 MOST_PARAMETERS, LARGEST_VOCABULARY = 10_000_000, 10_000
 """Of models with more parameters, or more tokens in a vocabulary, the file holds part of each matrix."""
 MOST_ENTRIES = MOST_WRITTEN
@@ -37,6 +41,8 @@ SUBLAYERS = ("self_attention", "cross_attention", "feed_forward")
 MOST_WORK = 30_000_000_000
 """The most work of all differences of a sentence, about half a minute. Each is the number of tokens times that
 of parameters, with `MORE_WORK` for all that costs the same in small models."""
+LEAST_DERIVED = 256
+"""The least numbers of an array that is compared with others."""
 MORE_WORK = 150_000
 FEWEST = 4
 """How many differences are computed of models with more than `MOST_PARAMETERS`."""
@@ -99,7 +105,11 @@ def save(
     path = Path(path)
     model = {**session.model(), "examples": list(texts)}
     note = left_out(session)
-    many = external or model["parameters"] > MANY_PARAMETERS
+    many = (
+        external
+        or model["parameters"] > MANY_PARAMETERS
+        or any(_size(session.trace({"text": text, "objective": objective})) > MANY_NUMBERS for text in texts)
+    )
     numbers = _Parts(_vocabularies(session)) if note else _Halves() if many else _Floats()
     used: set[str] = set()
     sentences, beside = [], {}
@@ -139,7 +149,10 @@ def save(
 
 
 class _Floats:
-    """Values as base64 of float32."""
+    """Values as bytes of float32."""
+
+    derive = False
+    """Whether values may be stored as what they follow from."""
 
     def __init__(self) -> None:
         self.tokens: set[int] = set()
@@ -150,30 +163,21 @@ class _Floats:
         return array, {}
 
     def __call__(self, array: Any) -> dict[str, Any]:
-        return {"type": "float32", "values": encode(array)}
+        return {"type": "float32", "values": _planes(np.asarray(to_numpy(array)).astype("<f4"))}
 
 
 class _Halves(_Floats):
-    """Values as base64 of float16, each times a power of 2: three digits, whatever the size.
+    """Values as bytes of float16, each times a power of 2: three digits, whatever the size."""
 
-    A matrix of low rank is stored as two factors if they are shorter.
-    """
+    derive = True
 
     def __call__(self, array: Any) -> dict[str, Any]:
         values = np.asarray(to_numpy(array), dtype=np.float64)
-        factors = _factors(values)
-        if factors is not None:
-            left, right = map(encode, factors)
-            return {"type": "product", "shape": list(values.shape), "left": left, "right": right}
         largest = np.abs(values, where=np.isfinite(values), out=np.zeros(values.shape)).max(initial=0.0)
         exponent = int(np.frexp(largest)[1]) - 15 if largest else 0
         with np.errstate(invalid="ignore", over="ignore"):
             halves = np.ldexp(values, -exponent).astype("<f2")
-        return {
-            "type": "float16",
-            "exponent": exponent,
-            "values": base64.b64encode(halves.tobytes()).decode("ascii"),
-        }
+        return {"type": "float16", "exponent": exponent, "values": _planes(halves)}
 
 
 class _Parts(_Halves):
@@ -181,6 +185,7 @@ class _Parts(_Halves):
 
     def __init__(self, vocabularies: Sequence[int]) -> None:
         super().__init__()
+        self.derive = False
         self.vocabularies = vocabularies
 
     def part(self, array: np.ndarray) -> tuple[np.ndarray, dict[str, list[int]]]:
@@ -208,26 +213,87 @@ def _vocabularies(session: Session) -> tuple[int, int]:
     return len(session.run.source), len(session.run.target)
 
 
-def _factors(values: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return two matrices whose product is a matrix, (m, r) and (r, n), or None if they would not be shorter.
+def _planes(values: np.ndarray) -> bytes:
+    """Return the first bytes of all numbers, then the second ones, and so on: alike bytes compress well."""
+    return np.ascontiguousarray(values).reshape(-1).view(np.uint8).reshape(-1, values.dtype.itemsize).T.tobytes()
 
-    The gradient of a weight is a sum over positions, one outer product for each. So its rank is at most their number.
-    """
-    if values.ndim != 2 or not values.size or not np.isfinite(values).all():
+
+def _derived(array: np.ndarray, kept: Sequence[tuple[int, np.ndarray]]) -> dict[str, Any] | None:
+    """Return how an array follows from those that are stored before it, with their places; None if it does not."""
+    if array.ndim < 2 or array.size < LEAST_DERIVED:
         return None
-    left, sizes, right = np.linalg.svd(values, full_matrices=False)
-    rank = int((sizes > 1e-9 * sizes[0]).sum())
-    if not rank or 2 * rank * sum(values.shape) >= values.size:  # 4 bytes a number instead of 2
-        return None
-    left *= values.any(axis=1, keepdims=True)  # 0 stays 0
-    right *= values.any(axis=0)
-    return left[:, :rank] * sizes[:rank], right[:rank]
+    heads = array[0].swapaxes(0, 1).reshape(array.shape[2], -1) if array.ndim == 4 else None
+    test = np.cos(np.arange(array.shape[-1]))
+    for place, other in reversed(kept):
+        if other.shape == array.shape:
+            if found := _affine(array, other):
+                return {"type": "affine", "of": place, **found}
+            if not array.all() and np.array_equal(array, np.where(array, other, 0)):
+                for mask, one in kept:
+                    if one.shape == array.shape and np.array_equal(one > 0, array != 0):
+                        return {"type": "masked", "of": place, "where": mask}
+        elif heads is not None and other.ndim == 3 and other.shape[1] == len(heads):
+            for first in range(0, other.shape[2] - heads.shape[1] + 1, array.shape[3]):
+                if np.array_equal(other[0, :, first : first + heads.shape[1]], heads):
+                    return {"type": "heads", "of": place, "first": first, "shape": list(array.shape)}
+        elif array.ndim == 2 and other.ndim == 3 and other.shape[2] == array.shape[1]:
+            for left, one in kept:
+                if one.shape == (*other.shape[:2], len(array)) and _close(array @ test, one[0].T @ (other[0] @ test)):
+                    return {"type": "product", "left": left, "right": place, "shape": list(array.shape)}
+    return None
+
+
+def _affine(array: np.ndarray, other: np.ndarray) -> dict[str, Any]:
+    """Return scale and shift of each row, or of each column, that make one array another; nothing if none do."""
+    for axis in ("rows", "columns"):
+        b, a = (one.reshape(-1, one.shape[-1]) for one in (array, other))
+        b, a = (b, a) if axis == "rows" else (b.T, a.T)
+        finite = np.isfinite(a)
+        ends = np.stack([np.where(finite, a, np.inf).argmin(1), np.where(finite, a, -np.inf).argmax(1)], 1)
+        x, y = (np.take_along_axis(one, ends, 1) for one in (a, b))
+        with np.errstate(all="ignore"):
+            scale = np.where(np.diff(ends) == 0, 0.0, np.diff(y) / np.diff(x))
+            shift = y[:, 1:] - np.where(scale == 0, 0.0, scale * x[:, 1:])
+            made = np.where(finite, a * scale + shift, a)
+            exact = np.abs(made - shift).max(1, where=finite, initial=0) <= 4 * np.abs(b).max(
+                1, where=finite, initial=0
+            )
+        if exact.all() and _close(b, made):
+            return {
+                "axis": axis,
+                "columns": array.shape[-1],
+                "scale": _planes(scale.astype("<f4")),
+                "shift": _planes(shift.astype("<f4")),
+            }
+    return {}
+
+
+def _close(array: np.ndarray, other: np.ndarray) -> bool:
+    finite = np.isfinite(array)
+    error = np.abs(np.subtract(array, other, where=finite, out=np.zeros(array.shape)))
+    largest = np.abs(array).max(where=finite, initial=0)
+    return bool((array[~finite] == other[~finite]).all() and error.max(initial=0) <= 1e-7 * largest)
+
+
+def _size(answer: dict[str, Any]) -> int:
+    """Return how many numbers the values and gradients of a trace have, counted as often as they have names."""
+    shapes = [one["shape"] for step in answer["steps"] for one in (step, *step["forward"], *step["backward"])]
+    return sum(map(prod, shapes))
 
 
 def _pack(value: Any) -> str:
-    """Return a JSON value as base64 of its gzip, the same bytes each time."""
-    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
-    return base64.b64encode(gzip.compress(text.encode("ascii"), mtime=0)).decode("ascii")
+    """Return a JSON value and the bytes in it as base64 of their gzip, the same each time.
+
+    The bytes follow the JSON and a line feed. In it, their place and number stand for them.
+    """
+    content = bytearray()
+
+    def place(data: bytes) -> list[int]:
+        content.extend(data)
+        return [len(content) - len(data), len(data)]
+
+    text = json.dumps(value, default=place, allow_nan=False, separators=(",", ":"))
+    return base64.b64encode(gzip.compress(text.encode("ascii") + b"\n" + content, mtime=0)).decode("ascii")
 
 
 def _sentence(
@@ -245,9 +311,8 @@ def _sentence(
     written = [other for one in translation["tokens"] for other in (one, *one["alternatives"])]
     numbers.tokens |= {one["id"] for one in (*answer["source"], *answer["target_in"], *answer["target_out"], *written)}
     parameters = {one["key"] for one in answer["parameters"]}
-    arrays: list[dict[str, Any]] = []
-    places: dict[str, int] = {}
-    tensors = {}
+    unique: dict[str, tuple[np.ndarray, dict[str, list[int]]]] = {}
+    tensors: dict[str, dict[str, Any]] = {}
     for key in _keys(answer):
         if key in parameters:
             continue
@@ -255,17 +320,27 @@ def _sentence(
         part, where = numbers.part(array)
         kind = f"{part.dtype}{where or ''}".encode()
         digest = hashlib.sha256(np.ascontiguousarray(part).tobytes() + kind).hexdigest()
-        if digest not in places:
-            places[digest] = len(arrays)
-            arrays.append({**numbers(part), **where})
-        tensors[key] = {"shape": list(array.shape), "array": places[digest]}
+        unique.setdefault(digest, (part, where))
+        tensors[key] = {"shape": list(array.shape), "array": digest}
+    if numbers.derive:  # what others follow from comes before them
+        unique = dict(sorted(unique.items(), key=lambda one: (one[1][0].ndim == 2, -one[1][0].size, one[1][0].ndim)))
+    places = {digest: place for place, digest in enumerate(unique)}
+    for tensor in tensors.values():
+        tensor["array"] = places[tensor["array"]]
+    arrays: list[dict[str, Any]] = []
+    kept: list[tuple[int, np.ndarray]] = []
+    for part, where in unique.values():
+        found = _derived(part, kept) if numbers.derive else None
+        if found is None or found["type"] == "masked":
+            kept.append((len(arrays), part))
+        arrays.append(found or {**numbers(part), **where})
     for step in answer["steps"]:
         used.add(step["operation"])
         used.update(line["function"] for line in (*step["forward"], *step["backward"]))
     return {
         "text": text,
         "translate": {**translation, "tree": tree},
-        "training": session.training({"text": text}) if len(session.models.steps()) > 1 else None,
+        "training": _small(session.training({"text": text})) if len(session.models.steps()) > 1 else None,
         "traces": [
             {
                 "objective": {"kind": "loss"} if objective is None else objective,
@@ -276,6 +351,13 @@ def _sentence(
             }
         ],
     }
+
+
+def _small(training: dict[str, Any]) -> dict[str, Any]:
+    """Return an answer with attention weights in one byte each."""
+    for one in training["attention"]:
+        one["values"] = np.rint(255 * np.frombuffer(base64.b64decode(one["values"]), "<f4")).astype(np.uint8).tobytes()
+    return training
 
 
 def _keys(answer: dict[str, Any]) -> Iterator[str]:

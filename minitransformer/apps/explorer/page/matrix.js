@@ -7,7 +7,7 @@ const MOST_CELLS = 600; // with more, the cells are one image and have no toolti
 
 /** Return the weights of each head of an attention, (1, H, Tq, Tk), each row by row. */
 export function headsOf({ shape, values }) {
-  const floats = typeof values === "string"
+  const floats = values instanceof Float32Array ? values : typeof values === "string"
     ? new Float32Array(Uint8Array.from(atob(values), (character) => character.charCodeAt(0)).buffer) : Float32Array.from(values.flat(Infinity));
   const size = shape.at(-2) * shape.at(-1);
   return Array.from({ length: floats.length / size }, (_, h) => floats.subarray(h * size, (h + 1) * size));

@@ -5,7 +5,7 @@
 // A tensor's `values` are a Float32Array here; they travel as base64 of little-endian numbers.
 //
 // A saved file holds <script type="application/json" id="saved">, with this object as JSON, or, with the attribute
-// data-encoding="gzip", as base64 of its gzip:
+// data-encoding="gzip", as base64 of the gzip of its JSON, a line feed, and bytes:
 //
 //   {model: ANSWER, sources: ANSWER, formulas: ANSWER, parameters: {KEY: {shape, ...ARRAY}},
 //    sentences: [{text, translate: ANSWER, training: ANSWER or null,
@@ -13,11 +13,18 @@
 //                           tensors: {KEY: {shape, array: place in arrays}}, arrays: [ARRAY],
 //                           differences: [{key, index, ...ANSWER}]}]}]}
 //
-// An ARRAY is {type: "float32", values: base64}, or {type: "float16", exponent, values}, whose numbers are to be
-// multiplied by 2 ** exponent, or {type: "product", shape: [m, n], left, right}: two matrices of float32, whose product is
-// meant. A part of a tensor, [...TENSOR, rows, columns], has the numbers of its rows and columns in the lists `rows` and
-// `columns`; `left_out` then says what the file holds. A sentence may also be {text, file}: a script beside this file, which is loaded when the
-// sentence is chosen, and which calls explorerSentence(place, base64 of gzip).
+// An ARRAY is {type: "float32", values}, or {type: "float16", exponent, values}, whose numbers are to be multiplied by
+// 2 ** exponent. `values` are base64, or [first, n], a place in the bytes: the first bytes of all numbers, then the second
+// ones, and so on. Other arrays follow from those at some places of `arrays`:
+//
+//   {type: "affine", of, axis, columns, scale, shift}, one scale and one shift for each row or column
+//   {type: "heads", of, first, shape: [1, h, t, k]}, columns of a matrix as heads
+//   {type: "masked", of, where}, 0 where the second array is not above 0
+//   {type: "product", left, right, shape: [m, n]}, the transposed matrix on the left times that on the right
+//
+// A part of a tensor, [...TENSOR, rows, columns], has the numbers of its rows and columns in the lists `rows` and
+// `columns`; `left_out` then says what the file holds. A sentence may also be {text, file}: a script beside this file,
+// which is loaded when the sentence is chosen, and which calls explorerSentence(place, base64 of gzip).
 
 /** The server refused a request; the message says what was found, what was expected and what to do. */
 export class Refusal extends Error {}
@@ -35,7 +42,7 @@ export async function openStore() {
   const element = document.getElementById("saved");
   if (!element) return new Live();
   const text = element.textContent.trim();
-  return new Saved(JSON.parse(element.dataset.encoding === "gzip" ? await gunzip(bytesOf(text)) : text));
+  return new Saved(element.dataset.encoding === "gzip" ? await unpack(text) : JSON.parse(text));
 }
 
 /** Requests to the server that sent this document. */
@@ -169,11 +176,12 @@ export class Saved {
   }
 
   async training({ text, key = "" }) {
-    const { training } = await this.#sentence(text);
+    const { training, blob = this.data.blob } = await this.#sentence(text);
     this.#refuse(!training);
     const inside = (a, b) => `${a}.`.startsWith(`${b}.`);
     const attention = training.attention.filter((one) => !key || inside(one.key, key) || inside(key, one.key));
-    return { ...training, attention };
+    const shares = ([first, n]) => Float32Array.from(blob.subarray(first, first + n), (byte) => byte / 255);
+    return { ...training, attention: attention.map((one) => (Array.isArray(one.values) ? { ...one, values: shares(one.values) } : one)) };
   }
 
   /** Return the objectives that the file holds for a sentence. */
@@ -200,15 +208,19 @@ export class Saved {
   }
 
   #trace(id) {
-    return this.data.sentences.flatMap((sentence) => sentence.traces ?? []).find((one) => one.answer.id === id);
+    for (const { traces = [], blob = this.data.blob } of this.data.sentences) {
+      const found = traces.find((one) => one.answer.id === id);
+      if (found) return { ...found, blob };
+    }
+    return undefined;
   }
 
   #decode(trace, key) {
     const name = `${trace.answer.id} ${key}`;
     if (!this.#decoded.has(name)) {
-      const stored = trace.tensors[key] ?? this.data.parameters[key];
+      const own = trace.tensors[key], stored = own ?? this.data.parameters[key];
       this.#refuse(!stored);
-      const array = trace.arrays[stored.array] ?? stored, values = floatsOf(array);
+      const array = trace.arrays[stored.array] ?? stored, values = floatsOf(array, own ? trace.blob : this.data.blob, trace.arrays);
       let least = Infinity, most = -Infinity;
       for (const value of values) {
         if (!Number.isFinite(value)) continue;
@@ -231,7 +243,7 @@ async function loadSentence(place, file) {
     const failed = () => reject(new Refusal(`The file ${file} is missing; it belongs beside this one.`));
     document.head.append(Object.assign(document.createElement("script"), { src: file, onerror: failed }));
   });
-  return JSON.parse(await gunzip(bytesOf(packed)));
+  return unpack(packed);
 }
 
 /** Return the rows and columns of a tensor's picture: the last two axes; a vector is one row. */
@@ -247,27 +259,54 @@ function bytesOf(base64) {
   return Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
 }
 
-async function gunzip(bytes) {
-  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+/** Return the object that base64 holds; `blob` are the bytes behind it. */
+async function unpack(base64) {
+  const stream = new Blob([bytesOf(base64)]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const bytes = new Uint8Array(await new Response(stream).arrayBuffer()), end = bytes.indexOf(10);
+  return { ...JSON.parse(new TextDecoder().decode(bytes.subarray(0, end))), blob: bytes.subarray(end + 1) };
 }
 
-/** Return the entries of the product of two matrices, of the shape (m, n). */
-function productOf({ left, right, shape: [m, n] }) {
-  const a = floatsOf({ values: left }), b = floatsOf({ values: right }), rank = a.length / m;
-  const values = new Float32Array(m * n);
-  for (let i = 0; i < m; i++) {
-    for (let j = 0; j < n; j++) {
-      let sum = 0;
-      for (let k = 0; k < rank; k++) sum += a[i * rank + k] * b[k * n + j];
-      values[i * n + j] = sum;
+/** Return bytes of which those at the same place in each number stand together, number by number. */
+function joined(planes, size) {
+  const bytes = new Uint8Array(planes.length), n = planes.length / size;
+  for (let plane = 0; plane < size; plane++) for (let i = 0; i < n; i++) bytes[i * size + plane] = planes[plane * n + i];
+  return bytes.buffer;
+}
+
+/** Return arrays that follow from others, by their type; other(place) are the values at a place. */
+const DERIVED = {
+  affine({ of, axis, columns, scale, shift }, other, blob) {
+    const [scales, shifts] = [scale, shift].map((values) => floatsOf({ values }, blob));
+    return other(of).map((value, i) => {
+      const at = axis === "rows" ? Math.floor(i / columns) : i % columns;
+      return Number.isFinite(value) ? value * scales[at] + shifts[at] : value;
+    });
+  },
+  heads({ of, first, shape: [, h, t, k] }, other) {
+    const whole = other(of), width = whole.length / t, values = new Float32Array(h * t * k);
+    for (let head = 0, to = 0; head < h; head++) {
+      for (let i = 0; i < t; i++) for (let j = 0; j < k; j++, to++) values[to] = whole[i * width + first + head * k + j];
     }
-  }
-  return values;
-}
+    return values;
+  },
+  masked({ of, where }, other) {
+    const mask = other(where);
+    return other(of).map((value, i) => (mask[i] > 0 ? value : 0));
+  },
+  product({ left, right, shape: [m, n] }, other) {
+    const a = other(left), b = other(right), rows = a.length / m, values = new Float32Array(m * n);
+    for (let row = 0; row < rows; row++) {
+      for (let i = 0; i < m; i++) for (let j = 0; j < n; j++) values[i * n + j] += a[row * m + i] * b[row * n + j];
+    }
+    return values;
+  },
+};
 
-function floatsOf(array) {
-  if (array.type === "product") return productOf(array);
-  const { values, type = "float32", exponent = 0 } = array, { buffer } = bytesOf(values);
+/** Return the values of an array; `blob` are the bytes, `arrays` those that it may follow from. */
+function floatsOf(array, blob, arrays) {
+  if (array.type in DERIVED) return DERIVED[array.type](array, (place) => floatsOf(arrays[place], blob, arrays), blob);
+  const { values, type = "float32", exponent = 0 } = array, size = type === "float32" ? 4 : 2;
+  const buffer = typeof values === "string" ? bytesOf(values).buffer : joined(blob.subarray(values[0], values[0] + values[1]), size);
   if (type === "float32") return new Float32Array(buffer);
   const scale = 2 ** exponent;
   return Float32Array.from(new Uint16Array(buffer), (half) => {

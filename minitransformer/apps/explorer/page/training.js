@@ -143,12 +143,12 @@ export function view(app, root) {
 
   function showAttention(at) {
     const place = app.step(attention.value)?.place ?? "";
-    const one = maps.get(place)?.find(({ checkpoint }) => checkpoint === at);
+    const known = maps.get(place) ?? [], one = known.findLast(({ checkpoint }) => checkpoint <= at) ?? known[0]; // of long texts some steps have none
     if (!one) return heads.replaceChildren(el("p", { class: "muted small" }, "There are no maps of this attention here."));
     const tokens = answer.tokensOf(place).map((texts, axis) => (texts.length === one.shape.at(axis - 2)
       ? texts : Array.from({ length: one.shape.at(axis - 2) }, (_, i) => String(i + 1))));
     return heads.replaceChildren(...headsOf(one).map((weights, h) => el("figure", {},
-      el("div", { class: "scroll" }, matrix(weights, ...tokens, `Head ${h + 1}: `)), el("figcaption", { class: "small muted" }, `head ${h + 1}`))));
+      el("div", { class: "scroll" }, matrix(weights, ...tokens, `Head ${h + 1}: `)), el("figcaption", { class: "small muted" }, `head ${h + 1}${one.checkpoint === at ? "" : `, at step ${one.checkpoint}`}`))));
   }
 
   return function draw(changed) {
