@@ -187,3 +187,9 @@ def test_a_check_that_could_not_find_an_error_is_refused_where_that_is_asked_for
     with pytest.raises(AssertionError, match="detects=1e-12 asks for a smaller error"):
         gradcheck(lambda x: x * x, [np.ones(2)], detects=1e-12)
     assert gradcheck(lambda x: x * x, [np.ones(2)], detects=1e-3).power.one < 1e-3
+
+
+def test_the_input_in_which_a_function_turns_too_fast_is_named():
+    turns = Operation(lambda x, y: (x + np.sin(1e17 * y), y), lambda y, d: (d, 1e17 * np.cos(1e17 * y) * d), name="f")
+    with pytest.raises(GradientError, match="may turn between two neighbouring numbers of y"):
+        gradcheck(turns, [np.array([0.5]), np.array([0.7])], names=["x", "y"])
