@@ -18,7 +18,7 @@ from minitransformer.apps.bench import scaling
 from minitransformer.apps.cli.processes import quiet
 from minitransformer.apps.learn import child
 from minitransformer.apps.learn.clinic import visit
-from minitransformer.console import accept_all_characters, protect_terminal, spell_out
+from minitransformer.console import accept_all_characters, break_lines, protect_terminal, spell_out
 from minitransformer.training.checkpoints import Checkpoints
 from minitransformer.training.options import TrainingOptions
 
@@ -79,6 +79,13 @@ def test_a_stream_of_another_encoding_accepts_every_character():
         print("é → δ", file=stream)
         assert stream.buffer.getvalue().replace(b"\r\n", b"\n") == shown
     accept_all_characters(io.StringIO())
+
+
+def test_a_terminal_breaks_paragraphs_and_leaves_rows_and_code_alone():
+    broken = "training  word word word word\n          word word word word"
+    assert break_lines(f"training  {7 * 'word '}word", 30) == broken
+    for fixed in (f"    call({20 * 'x, '})", f"name   1.0   {20 * 'x '}", f"\r{10 * 'bar '}"):
+        assert break_lines(fixed, 30) == fixed
 
 
 def test_a_terminal_obeys_no_character_of_a_model():
