@@ -28,7 +28,7 @@ def unpack(packed):
 
 def array(stored, arrays=()):
     """Return the values of a stored array, with those that it may follow from."""
-    kind, other = stored["type"], lambda name: array(arrays[stored[name]])
+    kind, other = stored["type"], lambda name: array(arrays[stored[name]], arrays)
     if kind == "affine":
         scale, shift = (array({"type": "float32", "values": stored[name]}) for name in ("scale", "shift"))
         whole = other("of").reshape(-1, stored["columns"])
@@ -240,9 +240,11 @@ def test_what_is_asked_for_each_sentence(tmp_path, session, monkeypatch, externa
     monkeypatch.setattr(saved, "_gradients", lambda *arguments, **options: few.append(options["few"]) or [])
     monkeypatch.setattr(session, "translate", lambda body: beams.append(body.get("beam")) or translate(body))
     monkeypatch.setattr(session.models, "steps", lambda: [*range(steps)])
-    monkeypatch.setattr(session, "training", lambda body: f"of {body['text']}")
+    monkeypatch.setattr(session, "training", lambda body: {"of": body["text"], "attention": []})
     page, *beside = save(tmp_path / "page.html", session, TEXTS, external=external)
     assert few == [False, external]
     assert beams == [None, 2, None, 2]
     sentences = [unpack(file.read_text().split('"')[1]) for file in beside] or read(page)["sentences"]
-    assert [one["training"] for one in sentences] == [f"of {text}" if steps > 1 else None for text in TEXTS]
+    assert [one["training"] for one in sentences] == [
+        {"of": text, "attention": []} if steps > 1 else None for text in TEXTS
+    ]
