@@ -50,13 +50,13 @@ def test_a_source_may_have_no_end():
 
 
 OF_SEARCH = {
-    "beam": (1, ">= 1 <= 10000"), "alpha": (0.6, ">= 0 <= 100"), "penalty": ("gnmt", ["gnmt", "length"]),
-    "full_beam": (False, ""), "stop": ("exact", ["exact", "heuristic", "full"]), "most_written": (None, ">= 1"),
-    "least_written": (0, ">= 0"), "force_end": (False, ""), "limit_ends": (False, ""), "renormalise": (False, ""),
-    "forbidden": (None, ""),
+    "beam": [1, ">= 1 <= 10000"], "alpha": [0.6, ">= 0 <= 100"], "penalty": ["gnmt", ["gnmt", "length"]],
+    "full_beam": [False, ""], "stop": ["exact", ["exact", "heuristic", "full"]], "most_written": [None, ">= 1"],
+    "least_written": [0, ">= 0"], "force_end": [False, ""], "limit_ends": [False, ""], "renormalise": [False, ""],
+    "forbidden": [None, ""],
 }  # fmt: skip
 OF_SAMPLING = {
-    "temperature": (1.0, ">= 0"), "top_k": (None, ">= 1"), "top_p": (None, "> 0 <= 1"),
+    "temperature": [1.0, ">= 0"], "top_k": [None, ">= 1"], "top_p": [None, "> 0 <= 1"],
 }  # fmt: skip
 
 
