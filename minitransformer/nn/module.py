@@ -30,8 +30,10 @@ class Parameter(Tensor):
 
 @replaceable
 def xavier(rng: np.random.Generator, n_in: int, n_out: int) -> Array:
-    """Return a random matrix (n_in, n_out) that preserves the scale of values and gradients.
+    """Return a random matrix (n_in, n_out), a compromise between the scales of values and of gradients.
 
+    For x of variance 1, x W has variance 2 n_in / (n_in + n_out), and the gradient of x shrinks or grows by
+    2 n_out / (n_in + n_out): both are 1 only if n_in = n_out. ReLU and the mean over keys lower the variance further.
     Uniform between ±sqrt(6 / (n_in + n_out)), drawn on the host, so that every array library starts with the same
     weights. Source: Understanding the difficulty of training deep feedforward neural networks (Glorot and Bengio,
     2010).

@@ -129,6 +129,8 @@ def test_means_are_compared_with_the_base():
     )
     assert perplexity[2].split(maxsplit=3)[3].startswith("1.9830 (1.9750 to 1.9940)  +0.0030 (")
     assert max(map(len, lines)) <= 100
+    two = format_means([(ROWS[0], results(base)), *((row, results(learned)) for row in ROWS[1:3])])
+    assert sum(f"  {min(1, 2 * d.p):.3f}  " in line for line in two) == 4  # p is that of two rows
 
 
 @cases_from_toml

@@ -11,6 +11,7 @@ from toml_cases import cases_from_toml
 from minitransformer.apps.cli import main
 from minitransformer.apps.paper import changes
 from minitransformer.apps.paper.changes import Sizes, base_configuration, choose_sizes, compare, rows_of, with_sizes
+from minitransformer.apps.paper.means import t_probability
 from minitransformer.apps.paper.report import changes_text
 from minitransformer.apps.paper.variations import Result, train_variations
 from minitransformer.decoding import Diverged
@@ -103,6 +104,7 @@ def test_rows_are_compared_seed_by_seed():
     assert found["values"] == pytest.approx([4, 2, 4])
     middle = math.log(2) * 5 / 3  # of the logarithms, whose standard deviation is log(2) / √3
     reach = 4.302653 * math.log(2) / 3  # t with 2 degrees of freedom, times the deviation / √3
+    assert found["p"] == pytest.approx(2 * t_probability(-5, 2))
     assert [found[name] for name in ("mean", "low", "high")] == pytest.approx(
         [math.exp(middle + end * reach) for end in (0, -1, 1)]
     )
@@ -117,7 +119,7 @@ def test_bits_are_per_character_where_a_task_measures_them():
     assert row["exact_match"] == []
 
 
-def test_the_report_marks_noise():
+def test_the_report_marks_what_is_open():
     losses = {"base": (1.0, 2.0, 3.0), "one": (0.5, 1.01, 1.49), "two": (1.3, 2.61, 3.89), "three": (1.2, 1.9, 3.4)}
     results = {name: [result_of(loss) for loss in some] for name, some in losses.items()}
     rows = {
@@ -131,9 +133,9 @@ def test_the_report_marks_noise():
     assert max(map(len, lines)) <= 100
     table = {line.split()[0]: line for line in lines if line.split()[:1] and line.split()[0] in losses}
     assert table["base"].split() == ["base", "9", "1,000", "1.25", "40", "2.000", "±", "1.000"]
-    assert table["one"].split()[8:] == ["0.501", "(0.490", "to", "0.511)", "better"]
-    assert [line.split()[-1] for line in table.values()][1:] == ["better", "worse", "noise"]
-    assert "Of 3 rows without any effect, 0.3 would be called better or worse" in " ".join(text.split())
+    assert table["one"].split()[8:] == ["0.501", "(0.490-0.511)", "0.000", "better"]
+    assert [line.split()[-1] for line in table.values()][1:] == ["better", "worse", "open"]
+    assert "Without any effect in 3 rows, at least one is called better or worse" in " ".join(text.split())
 
 
 @pytest.fixture

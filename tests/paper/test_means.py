@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from minitransformer.apps.paper.means import compare_means, mean_interval, t_probability, t_quantile
+from minitransformer.apps.paper.means import compare_means, holm, mean_interval, t_probability, t_quantile
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,20 @@ def test_the_interval_of_one_mean():
     reach = 4.302653 * 0.1 / 3**0.5  # t with 2 degrees of freedom; the standard deviation is 0.1
     found = mean_interval([0.2, 0.1, 0.3])
     assert (found.mean, found.low, found.high) == pytest.approx((0.2, 0.2 - reach, 0.2 + reach))
+    assert found.p == pytest.approx(0.0741799)  # t = 2 √3
+    assert mean_interval([0.1, 0.1])[1:] == (0.1, 0.1, 0)
+    assert mean_interval([0.0, 0.0]).p == 1
     narrow = mean_interval([0.2, 0.1, 0.3], level=0.8)
     assert narrow.high - narrow.mean == pytest.approx(reach * 1.885618 / 4.302653)
     with pytest.raises(ValueError, match="found a sample of 1 numbers, expected at least 2"):
         mean_interval([1.0])
+
+
+def test_p_is_corrected_for_the_number_of_comparisons():
+    assert holm([0.04, 0.01, 0.5, 0.03]) == pytest.approx([0.09, 0.04, 0.5, 0.09])  # Holm's procedure, by hand
+    assert holm([0.9, 0.8]) == [1, 1]
+    assert holm([]) == []
+    rng = np.random.default_rng(0)
+    found = [[mean_interval(rng.normal(size=5)).p for _ in range(11)] for _ in range(300)]
+    assert np.mean([min(p) < 0.05 for p in found]) > 0.3  # 1 - 0.95^11 = 0.43
+    assert np.mean([min(holm(p)) < 0.05 for p in found]) <= 0.08

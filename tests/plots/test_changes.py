@@ -7,19 +7,20 @@ from minitransformer.apps.plots import changes_picture, save
 from minitransformer.apps.plots.changes import COLOURS, MARGIN, MARKERS, draw_changes
 
 
-def row(*values, mean, low, high):
-    return {"changes": {"norm": "pre"}, "ratio": {"values": values, "mean": mean, "low": low, "high": high}}
+def row(*values, **rest):
+    return {"changes": {"norm": "pre"}, "ratio": {"values": values, **rest}}
 
 
 RESULT = {
     "title": "numbers", "measure": "bits per token", "seeds": [0, 1, 2], "level": 0.95,
     "rows": {
         "base": {"changes": {}, "bits": [1.0, 2.0, 3.0]},
-        "pre-norm": row(0.25, 0.5, 0.5, mean=0.4, low=0.3, high=0.7),
-        "GELU": row(0.5, 1, 2, mean=1.2, low=0.4, high=2.5),
-        "ALiBi": row(1, 2, 4, mean=2, low=1.5, high=50),
+        "pre-norm": row(0.25, 0.5, 0.5, mean=0.4, low=0.3, high=0.7, p=0.01),
+        "GELU": row(0.5, 1, 2, mean=1.2, low=1.1, high=2.5, p=0.3),
+        "ALiBi": row(1, 2, 4, mean=2, low=1.5, high=50, p=0.04),
     },
 }  # fmt: skip
+"""The interval of GELU leaves out 1, but p decides about the colour."""
 
 
 def test_rows_intervals_and_colours():
@@ -28,7 +29,7 @@ def test_rows_intervals_and_colours():
     assert [label.get_text() for label in axes.get_yticklabels()] == ["pre-norm", "GELU", "ALiBi"]
     assert axes.get_ylim()[0] > axes.get_ylim()[1]  # the first row is on top
     intervals = [line for line in axes.lines if line.get_linewidth() == 2.2]
-    assert [list(line.get_xdata()) for line in intervals] == [[0.3, 0.7], [0.4, 2.5], [1.5, 50]]
+    assert [list(line.get_xdata()) for line in intervals] == [[0.3, 0.7], [1.1, 2.5], [1.5, 50]]
     assert [line.get_color() for line in intervals] == [COLOURS[-1], COLOURS[0], COLOURS[1]]
     means = [line for line in axes.lines if line.get_marker() in MARKERS.values() and line.get_zorder() == 4]
     assert [(line.get_xdata()[0], line.get_marker()) for line in means] == [

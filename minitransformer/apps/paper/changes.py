@@ -11,7 +11,7 @@ from the change:
 
 With one seed, all rows have the same data in the same order, so rows are compared with the base seed by seed: by the
 ratio of their bits. It varies less than the difference, because a seed that is bad for one row is bad for all, by a
-factor. The interval is that of the mean logarithm.
+factor. The interval is that of the mean logarithm, each row's alone; p is corrected for the number of rows.
 
 Everything is kept in one folder: the sizes, and a run folder for each row and seed.
 """
@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from minitransformer.apps.bench.machine import describe
-from minitransformer.apps.paper.means import mean_interval
+from minitransformer.apps.paper.means import holm, mean_interval
 from minitransformer.apps.paper.variations import Result, check_seeds, train_variations
 from minitransformer.data import all_batches
 from minitransformer.durable import write_durably
@@ -199,7 +199,7 @@ def measure_changes(
     task: str,
     folder: Path,
     tell: Callable[[str], None],
-    seeds: Sequence[int] = (0, 1, 2),
+    seeds: Sequence[int] = (0, 1, 2, 3, 4),
     steps: int | None = None,
     **options: Any,
 ) -> dict[str, Any]:
@@ -225,7 +225,7 @@ def measure_changes(
     dict
         Plain values that can be written as JSON: ``"machine"``, ``"task"``, ``"title"``, ``"measure"``, ``"seeds"``,
         ``"level"`` and ``"rows"`` by name, each with ``"changes"``, ``"d_ff"``, ``"cost"`` and what ``compare``
-        returns.
+        returns; here p is corrected for the number of rows.
 
     Raises
     ------
@@ -252,6 +252,9 @@ def measure_changes(
     variations = {name.replace(" ", "-"): with_sizes(base, rows[name], sizes[name]) for name in rows}
     found = train_variations(folder, variations, seeds, tell)
     compared = [compare(results, found["base"], LEVEL) for results in found.values()]
+    others = [row for row, changes in zip(compared, rows.values(), strict=True) if changes]
+    for row, p in zip(others, holm([row["ratio"]["p"] for row in others]), strict=True):
+        row["ratio"]["p"] = p
     result: dict[str, Any] = {"machine": describe(), "task": task, "title": base.build_task().title}
     unit = "character" if PER_CHARACTER in found["base"][0].scores else "token"
     result |= {"measure": f"bits per {unit}", "seeds": list(seeds), "level": LEVEL}
@@ -277,19 +280,20 @@ def compare(results: Sequence[Result], base: Sequence[Result], level: float) -> 
     -------
     dict
         ``"parameters"``, ``"steps"``; ``"bits"``, ``"seconds"`` and, where it is measured, ``"exact_match"`` of each
-        seed; and ``"ratio"``: the ``"values"`` of each seed, their geometric ``"mean"``, and ``"low"`` and ``"high"``
-        of its confidence interval.
+        seed; and ``"ratio"``: the ``"values"`` of each seed, their geometric ``"mean"``, ``"low"`` and ``"high"`` of
+        its confidence interval, and ``"p"`` of Student's t-test that it is 1.
     """
     bits, others = ([_bits(result) for result in some] for some in (results, base))
     ratios = [value / other for value, other in zip(bits, others, strict=True)]
     interval = mean_interval([math.log(ratio) for ratio in ratios], level)
+    ends = {"mean": interval.mean, "low": interval.low, "high": interval.high}
     return {
         "parameters": results[0].parameters,
         "steps": results[0].configuration.training.steps,
         "bits": bits,
         "exact_match": [result.exact_match for result in results if "exact_match" in result.scores],
         "seconds": [result.seconds for result in results],
-        "ratio": {"values": ratios, **{name: math.exp(value) for name, value in interval._asdict().items()}},
+        "ratio": {"values": ratios, **{name: math.exp(value) for name, value in ends.items()}, "p": interval.p},
     }
 
 

@@ -223,29 +223,30 @@ def changes_text(result: dict[str, Any]) -> str:
     words = wrap(
         f"{result['title']}: {result['measure']} of the held-out texts, mean ± standard deviation over "
         f"{len(result['seeds'])} seeds; ratio to the base, paired by seed, the geometric mean with its {level:.0%} "
-        "confidence interval. Less is better. cost: the CPU time of a step, relative to the base; more cost, fewer "
-        "steps."
+        "confidence interval. Less is better. p: of no difference, corrected for the number of rows. cost: the CPU "
+        "time of a step, relative to the base; more cost, fewer steps."
     )
     lines = [
-        f"{'':17}{'F':>5}{'parameters':>11}{'cost':>6}{'steps':>7}{result['measure']:>19}{'ratio to the base':>22}",
+        f"{'':17}{'F':>5}{'parameters':>11}{'cost':>6}{'steps':>7}{result['measure']:>19}"
+        f"{'ratio to the base':>20}{'p':>9}",
     ]
     for name, row in rows.items():
         bits = np.array(row["bits"])
         lines.append(
             f"{name:17}{row['d_ff']:5}{row['parameters']:11,}{row['cost']:6.2f}{row['steps']:7,}"
-            f"{bits.mean():9.3f} ± {bits.std(ddof=1):.3f}" + (_ratio(row) if row["changes"] else "")
+            f"{bits.mean():8.3f} ± {bits.std(ddof=1):.3f}" + (_ratio(row) if row["changes"] else "")
         )
-    noise = wrap(
-        f"noise: the interval contains 1. Of {others} rows without any effect, {(1 - level) * others:.1f} would "
-        "be called better or worse on average."
+    meaning = wrap(
+        f"open: p is 0.05 or more; such a row may be better, worse or equal. Without any effect in {others} rows, at "
+        "least one is called better or worse in at most 5 % of all experiments."
     )
-    return "\n".join([words, "", *fold(lines, 17, 46, 65), "", noise])
+    return "\n".join([words, "", *fold(lines, 17, 46, 65), "", meaning])
 
 
 def _ratio(row: dict[str, Any]) -> str:
-    mean, low, high = (row["ratio"][name] for name in ("mean", "low", "high"))
-    word = "better" if high < 1 else "worse" if low > 1 else "noise"
-    return f"{mean:9.3f} ({low:.3f} to {high:.3f})  {word}"
+    mean, low, high, p = (row["ratio"][name] for name in ("mean", "low", "high", "p"))
+    word = "open" if p >= 0.05 else "better" if mean < 1 else "worse"
+    return f"{mean:9.3f} {f'({low:.3f}-{high:.3f})':15}{p:6.3f} {word}"
 
 
 def positions_text(result: dict[str, Any]) -> str:

@@ -18,7 +18,7 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from minitransformer.apps.bench.report import fold, wrap
-from minitransformer.apps.paper.means import compare_means
+from minitransformer.apps.paper.means import compare_means, holm
 from minitransformer.apps.paper.variations import Result
 from minitransformer.tasks import build
 from minitransformer.training import Configuration
@@ -118,11 +118,14 @@ def format_means(results: Sequence[tuple[Row, Sequence[Result]]]) -> list[str]:
     seeds = len(results[0][1])
     words = (
         f"{seeds} seeds each: mean (min to max); the difference from the base, with its 95 % interval and p of Welch's "
-        "t-test; detectable: the true difference that this test finds, with p < 0.05, 4 times out of 5."
+        "t-test, corrected for the number of rows; detectable: the true difference that one such test finds, with "
+        "p < 0.05, 4 times out of 5."
     )
     lines = wrap(words).splitlines()
     for measure, decimals, of in MEASURES:
         base = [of(result) for result in results[0][1]]
+        others = [[of(result) for result in found] for row, found in results if row.group]
+        corrected = iter(holm([compare_means(base, values).p for values in others]))
         cells = [["", measure, "difference", "p", "detectable"]]
         for row, found in results:
             values = [of(result) for result in found]
@@ -132,8 +135,10 @@ def format_means(results: Sequence[tuple[Row, Sequence[Result]]]) -> list[str]:
                 d = compare_means(base, values)
                 signed = [f"{value:+.{decimals}f}" for value in (d.mean, d.low, d.high)]
                 cells[-1][2:] = [
-                    f"{signed[0]} ({signed[1]} to {signed[2]})", f"{d.p:.3f}", f"{d.detectable:.{decimals}f}",
-                ]  # fmt: skip
+                    f"{signed[0]} ({signed[1]} to {signed[2]})",
+                    f"{next(corrected):.3f}",
+                    f"{d.detectable:.{decimals}f}",
+                ]
         lines += ["", *_aligned(cells)]
     return lines
 

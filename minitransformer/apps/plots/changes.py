@@ -12,7 +12,7 @@ from matplotlib.ticker import AutoLocator, FuncFormatter, LogLocator, NullLocato
 from minitransformer.apps.plots.colours import BLUE, FAINT, RED
 
 COLOURS = {-1: BLUE, 0: FAINT, 1: RED}
-"""The colours of intervals below 1, around it and above it."""
+"""The colours of rows that are better than the base, cannot be told from it, or are worse."""
 MARKERS = {-1: "o", 0: "D", 1: "s"}
 MARGIN = 0.15
 """The axis goes beyond all seeds' ratios by this share of their range; longer intervals are cut there."""
@@ -38,8 +38,8 @@ def draw_changes(axes: Axes, result: Mapping[str, Any]) -> None:
     margin = (max(every) / min(every)) ** MARGIN
     left, right = min(every) / margin, max(every) * margin
     for y, row in enumerate(rows.values()):
-        values, mean, low, high = (row["ratio"][name] for name in ("values", "mean", "low", "high"))
-        side = (low > 1) - (high < 1)
+        values, mean, low, high, p = (row["ratio"][name] for name in ("values", "mean", "low", "high", "p"))
+        side = 0 if p >= 0.05 else 1 if mean > 1 else -1
         colour = COLOURS[side]
         axes.plot([low, high], [y, y], color=colour, linewidth=2.2, solid_capstyle="butt", alpha=0.55, zorder=2)
         axes.plot(values, [y] * len(values), "|", color=colour, markersize=8, markeredgewidth=1.2, zorder=3)
@@ -62,7 +62,7 @@ def draw_changes(axes: Axes, result: Mapping[str, Any]) -> None:
     axes.spines[["top", "right", "left"]].set_visible(False)
     base = sum(result["rows"]["base"]["bits"]) / len(result["seeds"])
     axes.set_xlabel(
-        f"{result['measure']}, as a multiple of the base ({base:.3f});  left is better,  grey is within the noise",
+        f"{result['measure']}, as a multiple of the base ({base:.3f});  left is better,  grey is open",
         size=9,
     )
     axes.set_title(
