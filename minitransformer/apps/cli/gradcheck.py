@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     for operation in ops.registry if name == "all" else [name]:
         print(operation)
         for example in examples(ops.registry[operation], args.seed):
-            row = f"  {example.case:36}"
+            row = f"  {example.case or 'random inputs':36}"
             try:
                 proof = prove(ops.registry[operation], example.inputs, seed=args.seed, **example.options)
             except AssertionError as error:
