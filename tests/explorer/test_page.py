@@ -10,12 +10,15 @@ import shutil
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
+from itertools import pairwise
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
 from minitransformer.apps.cli import main
 
+HERE = Path(__file__).parent
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chrome")
 TEXT, OTHER = "4032", "71185"
 TINY = [
@@ -418,6 +421,22 @@ def test_nothing_scrolls_sideways(visit, live, width):
     tab(page, "Block")
     ready(page)
     assert page.evaluate(SIDEWAYS) <= 0
+
+
+@pytest.mark.parametrize("view", ["tour=1", f"tour=3&block={CROSS}", "view=walk&side=backward&walk=9", "view=training"])
+def test_every_text_can_be_read(visit, live, scheme, view):
+    page = visit(live)
+    page.evaluate("step => explorer.set({edits: [{kind: 'head_off', step, head: 0}]})", f"{CROSS}/multi_head_attention")
+    page.evaluate("hash => { location.hash += `&${hash}`; }", view)
+    page.wait_for_timeout(400)
+    ready(page)
+    assert page.evaluate((HERE / "page_contrast.js").read_text("utf-8")) == []
+    levels = [
+        int(tag[1]) for tag in page.evaluate("() => [...document.querySelectorAll('h1,h2,h3,h4')].map(h => h.tagName)")
+    ]
+    assert levels[0] == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+    assert not page.locator("html[aria-pressed]").count()
 
 
 def test_the_keyboard_is_enough(visit, live):

@@ -55,6 +55,7 @@ export function view(app, root) {
     if (!root.contains(title)) root.replaceChildren(...card);
     count.textContent = TOUR.count(tour, STEPS.length);
     back.hidden = tour === 1;
+    leave.hidden = tour === STEPS.length;
     next.textContent = tour === STEPS.length ? TOUR.done : TOUR.next;
     const { key, q, k, head, weight } = place, read = readBy(app, step)[k];
     const words = TOUR[name];
@@ -84,12 +85,12 @@ function readBy(app, step) {
   return app.trace[step.place.includes("cross") ? "source" : "target_in"];
 }
 
-/** Return the word of the tour, and the head and key with the largest weight there: a word that looks at one place, not straight across. */
+/** Return the word of the tour, and the head and key with the largest weight there: a word that looks at one place, far from its own. */
 async function strongest(app, step) {
   const { key, shape } = weightsOf(step, "forward"), [, n, , columns] = shape, read = readBy(app, step);
   const heads = await Promise.all(Array.from({ length: n }, (_, h) => app.tensor(key, { at: [0, h] })));
   const scores = app.trace.target_out.map(({ text }, i) => (text === "<end>" ? -1
-    : Math.max(...meanRow(heads, i, columns).map((weight, k) => weight + (k !== i && /\p{L}{2}/u.test(read[k].text) ? 0.2 : 0)))));
+    : Math.max(...meanRow(heads, i, columns).map((weight, k) => weight + (/\p{L}{2}/u.test(read[k].text) ? 0.4 * Math.min(Math.abs(k - i), 3) * weight : 0)))));
   const q = scores.indexOf(Math.max(...scores));
   const head = strongestHead(heads, q, shape), row = heads[head].values.subarray(q * columns, (q + 1) * columns);
   const weight = Math.max(...row);
