@@ -212,7 +212,7 @@ def test_of_a_long_text_values_are_what_they_follow_from(tmp_path, session, trac
     for key, tensor in found["tensors"].items():
         whole, values = session.array(trace["id"], key).ravel(), array(arrays[tensor["array"]], arrays)
         largest = np.abs(whole[np.isfinite(whole)]).max(initial=0)
-        np.testing.assert_allclose(values, whole, rtol=1e-3, atol=4e-3 * largest, err_msg=key)
+        np.testing.assert_allclose(values, whole, rtol=1e-3, atol=1e-3 * largest, err_msg=key)
         np.testing.assert_array_equal(np.isfinite(values), np.isfinite(whole))
 
 
