@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 from itertools import combinations, islice
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import minitransformer as mt
-from minitransformer.apps.paper import recall
+from minitransformer.apps.paper import heads, recall, table1
 from minitransformer.apps.paper.position_tasks import Recall
 from minitransformer.apps.paper.positions import PositionsModel, PositionsSizes
 from minitransformer.apps.paper.positions import train_model as train_positions
@@ -49,6 +50,17 @@ def square(x):
     return x * x
 
 
+def shuffled_heads(seed):
+    """Return how different shuffled heads are; the measurement of a run passes its seed on."""
+    maps, made = np.random.default_rng(9).dirichlet(np.ones(5), (1, 6, 3, 5)), []
+    model = SimpleNamespace(eval=lambda: model, attention_maps=lambda ids: {"decoder": maps})
+    options = SimpleNamespace(build_model=lambda *sizes: model)
+    trained = SimpleNamespace(options=options, source=LETTERS, target=LETTERS, model=model)
+    for layer in heads.measure_heads(trained, [(maps,)], made.append, seed)["layers"]:
+        made.append(layer["difference"]["shuffled"])
+    return made
+
+
 X = np.array([0.5, -1.5, 2.5, 0.25])
 MADE = {
     "weights": lambda seed: [first_weights(model) for model in models(seed)],
@@ -66,6 +78,7 @@ MADE = {
     "positions: sentences": lambda seed: train_positions(
         PositionsModel(Recall(), "sinusoidal", POSITIONS, 0), Recall(), POSITIONS, seed
     ),
+    "heads: shuffles": shuffled_heads,
     "check": lambda seed: check(np.square, backward=lambda x, d_y: 2 * x * d_y, inputs=[X], seed=seed).worst.found,
     "gradcheck": lambda seed: gradcheck(square, [X], seed=seed).inputs[0].claim,
     "sweep": lambda seed: sweep(square, [X], seed=seed, steps=[0.1, 0.01]).central,
@@ -133,6 +146,31 @@ def test_a_trigram_model_reads_the_last_two_tokens_of_what_it_writes():
     [text] = write_by_trigram(Recorder(), LETTERS, 1, 9)
     written = LETTERS.encode(text)
     assert seen == [written[max(0, n - 2) : n] for n in range(9)]
+
+
+def test_sentences_of_another_distance_are_others(monkeypatch):
+    seen, draw = [], recall.draw_batch
+    monkeypatch.setattr(recall, "draw_batch", lambda *arguments: seen.append(draw(*arguments)) or seen[-1])
+    for distance in (3, 4):
+        model = RecallModel("recurrent", RECALL, 0)
+        train_recall(model, RECALL, distance, 0.01)
+        accuracy_by_position(model, RECALL, distance)
+    (trained, measured, *others) = (ids for ids, _ in seen)
+    for ids, other in zip((trained, measured), others, strict=True):
+        assert not (ids == other).all(axis=1).any()
+
+
+def test_the_gradients_of_table_1_are_means_over_the_first_seeds(monkeypatch):
+    norms, alone, generators = [], [], np.random.default_rng
+    for draws in (1, 2, 3):
+        monkeypatch.setattr(table1, "DRAWS", draws)
+        norms.append(np.array(table1._gradients("convolutional")["norms"]))
+    monkeypatch.setattr(table1, "DRAWS", 1)
+    for seed in range(3):
+        monkeypatch.setattr(table1.np.random, "default_rng", lambda _, seed=seed: generators(seed))
+        alone.append(np.array(table1._gradients("convolutional")["norms"]))
+    for draws, found in enumerate(norms, 1):
+        np.testing.assert_allclose(found, np.mean(alone[:draws], axis=0))
 
 
 def test_recall_is_measured_on_sentences_that_training_with_this_seed_does_not_draw(monkeypatch):

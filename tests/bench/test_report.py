@@ -47,7 +47,7 @@ def test_the_report_says_what_is_missing_and_why():
     assert max(map(len, report.splitlines())) <= 100
 
 
-@pytest.mark.parametrize(("rounds", "load"), [(2, 0.6), (3, 0.4)])
+@pytest.mark.parametrize(("rounds", "load"), [(1, 0.6), (2, 0.5), (3, 0.49), (4, 0.0)])
 def test_few_rounds_give_no_ratio_and_a_busy_machine_is_named(rounds, load):
     found = made_up.result()
     found["machine"] = {**found["machine"], "load": load}
@@ -56,7 +56,8 @@ def test_few_rounds_give_no_ratio_and_a_busy_machine_is_named(rounds, load):
     report = speed_text(found)
     assert ("needs 3 rounds" in report) == (rounds < 3)
     assert ("1.75 (1.75 to 1.75)" in report) == (rounds >= 3)
-    assert ("Other programs kept 0.6 cores busy" in report) == (load > 0.5)
+    busy = f"Other programs kept {load:.1f} cores busy when this began: do not trust it; repeat it later"
+    assert (busy in report.splitlines()) == (load >= 0.5)
 
 
 def test_each_line_of_a_program_has_its_own_numbers():

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import numpy as np
@@ -70,6 +71,30 @@ def test_a_command_for_one_process_is_refused_in_several(monkeypatch, capsys):
     monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "2")
     assert main(["paths"]) == 2
     assert "paths runs in one process; start it without mpiexec or srun" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("size", "library", "items", "divided"),
+    [
+        *((1, "numpy", 127, False), (1, "numpy", 128, True), (1, "numpy", 5000, True)),
+        *((2, "numpy", 5000, False), (1, "cupy", 5000, False)),
+    ],
+)
+def test_many_items_are_divided_among_the_cores_of_a_single_process(monkeypatch, size, library, items, divided):
+    asked = []
+
+    @contextmanager
+    def forked(size, *more):
+        asked.append((size, *more))
+        yield "a process for each core"
+
+    for name, stand_in in (("forked", forked), ("backend", lambda: library)):
+        monkeypatch.setattr(processes, name, stand_in)
+    monkeypatch.setattr(processes.blas, "cores", lambda: 6)
+    ranks = Processes(size=size)
+    with processes.spread_over_cores(ranks, items) as several:
+        assert several == ("a process for each core" if divided else ranks)
+    assert asked == [(6 if divided else 1,)]
 
 
 SMALL = ["--d-model", "8", "--n-heads", "2", "--n-layers", "1", "--d-ff", "8", "--steps", "1", "--batch-tokens", "512"]

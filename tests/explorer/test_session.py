@@ -271,6 +271,27 @@ def test_what_cannot_be_answered_is_refused(session, name, body, said):
     assert said in str(caught.value)
 
 
+HEAD_OFF = {"kind": "head_off", "step": f"{CROSS}/multi_head_attention", "head": 0}
+
+
+@pytest.mark.parametrize(
+    ("name", "last", "beyond", "expected"),
+    [
+        ("alpha", 0, -0.1, "a number from 0 to 100"),
+        ("alpha", 100, 100.1, "a number from 0 to 100"),
+        ("beam", 1, 0, "a whole number from 1 to 16"),
+        ("beam", 16, 17, "a whole number from 1 to 16"),
+        ("checkpoint", 0, -1, "a whole number from 0 to 2,147,483,648"),
+        ("edits", [HEAD_OFF] * 100, [HEAD_OFF] * 101, "a list of at most 100 objects"),
+        ("prefix", [5] * 6, [5] * 161, "a list of at most 160 whole numbers, 0 or more each"),
+    ],
+)
+def test_the_last_value_within_a_limit_is_answered_and_the_next_refused(session, name, last, beyond, expected):
+    assert session.translate({"text": TEXT, "beam": 2, name: last})["tokens"]
+    with pytest.raises(RequestError, match=f"^translate: {name} is .*, expected {expected}$"):
+        session.translate({"text": TEXT, "beam": 2, name: beyond})
+
+
 def test_texts_that_are_too_long_are_refused(session):
     with pytest.raises(RequestError, match="the text has 201 tokens, its end included, expected at most 128"):
         session.answer("translate", {"text": "nine " * 200})

@@ -6,6 +6,8 @@ from check_cases import verdict
 
 from minitransformer import Operation
 from minitransformer.testing import CheckError, GradientError, check, gradcheck, prove
+from minitransformer.testing.input_report import InputReport, Power
+from minitransformer.testing.slopes import Slope, _turns_below
 
 RNG = np.random.default_rng(0)
 
@@ -52,6 +54,40 @@ def test_what_turns_between_neighbouring_numbers_is_undecided(slope, rate, at):
         report = verdict(wave, lambda x, d_y: (slope + rate * np.cos(rate * x)) * d_y, x, seed=seed)
         assert report.verdict == "undecided"
         assert "may turn between two neighbouring numbers of x" in report.cause
+
+
+@pytest.mark.parametrize("unseen", [(0.5, 0.25, 0.125), (0.25, 0.5, 0.125), (0.125, 0.25, 0.5)])
+def test_the_power_is_that_for_the_entry_whose_error_is_found_last(unseen):
+    report = InputReport("x", (3,), size=4.0, n_entries=3)
+    for place, one in enumerate(unseen):
+        report.enter(2.0, Slope(2.0, 1e-9), 1e-5, (place,), one)
+        assert report.power.one == (np.inf if place < 2 else 0.5 / 4)
+    assert report.power.together == 0.125 / 2
+    report.enter(-8.0, Slope(-8.0, 1e-9), 1e-5, None, 0.8)
+    assert report.power == Power(0.5 / 4, 0.125 / 2)
+
+
+@pytest.mark.parametrize(
+    ("part", "expected"), [((1, 2), True), ((2, 4), False), ((2, 16), True), ((4, 8), False), ((32, 64), False)]
+)
+def test_two_steps_in_a_row_or_the_shortest_one_show_a_claimed_slope(part, expected):
+    """L has the claimed slope of 1 along steps from one length to another, in units of the spacing, and else 0."""
+
+    def loss(t):
+        return (t if part[0] <= abs(t) < part[1] else 0.0), 1.0
+
+    assert _turns_below(loss, scatter=64.0, claimed=1.0, slope=0.0, rounding=1e-9, spacing=1.0) == expected
+
+
+@pytest.mark.parametrize(("bend", "expected"), [(0.0, "right"), (1e-5, "right"), (0.015, "kink"), (0.3, "kink")])
+def test_a_bend_that_no_entry_shows_is_found_from_a_thousandth_on(bend, expected):
+    """Along each entry the smaller of two sizes is 0; along others it bends."""
+
+    def f(x):
+        return x.sum(keepdims=True) + bend * np.abs(x).min(keepdims=True)
+
+    for seed in range(4):
+        assert verdict(f, lambda x, d_y: d_y * np.ones(2), [0.0, 0.0], seed=seed).verdict == expected
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,13 @@
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from minitransformer import pytest_plugin
+from minitransformer.testing.input_report import InputReport
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.numpy_only("starts pytest, with checks on the host")
@@ -137,6 +139,15 @@ def test_the_errors_of_gradcheck_are_known(run):
 )
 def test_numbers_of_every_type_are_shown(x, text):
     assert pytest_plugin._number(x) == text
+
+
+@pytest.mark.parametrize(
+    ("cause", "guess", "told"), [("own", "", "own"), ("own", "other", "own"), ("", "other", "other"), ("", "", "")]
+)
+def test_the_cause_is_that_of_the_report_or_else_of_the_worst_input(cause, guess, told):
+    inputs = [InputReport("a", (2,), guess="no"), InputReport("b", (2,), worst_error=2.0, guess=guess, claim=3.0)]
+    report = SimpleNamespace(verdict="wrong", name="f", inputs=inputs, cause=cause)
+    assert pytest_plugin.row(report) == ["wrong", "f", "b, a direction", "3", "0", told]
 
 
 def test_an_unknown_report_is_left_alone():
