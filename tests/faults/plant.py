@@ -39,7 +39,17 @@ from minitransformer.apps.learn.solutions import edit
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-NEEDED = ("minitransformer", "tests", "docs", "tutorials", "README.md", "setup.cfg", "pyproject.toml", ".ruff.toml")
+NEEDED = (
+    "minitransformer",
+    "tests",
+    "docs",
+    "tutorials",
+    ".binder",
+    "README.md",
+    "setup.cfg",
+    "pyproject.toml",
+    ".ruff.toml",
+)
 SECONDS = 600
 """How long the tests of one fault may take; a fault that makes them hang is killed too."""
 

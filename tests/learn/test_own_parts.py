@@ -467,13 +467,14 @@ def impatient(monkeypatch):
 def test_training_does_not_start_with_a_file_that_cannot_be_used(
     impatient, without_drawn_parts, tmp_path, monkeypatch, capsys
 ):
-    folder = solve(tmp_path / "mine", "warm-up", "xavier", "adam-step")
+    folder = solve(tmp_path / "mine", "warm-up", "xavier", "adam-step", "length-penalty")
     spoil(folder, "warm-up", "    return d_model", "    while True: pass\n    return d_model")
     spoil(folder, "xavier", "def draw(", "def draw((")
+    spoil(folder, "length-penalty", "scores = log_p /", "scores = log_p *")
     monkeypatch.chdir(tmp_path)
     status, told, error = run(capsys, "train", "--with", "mine", "--anyway", *FLAGS)
     assert status == 2
-    assert "1 of 39 parts are yours, 2 wrong" in told
+    assert "1 of 39 parts are yours, 3 wrong" in told
     for name, line in (("xavier", "is not Python"), ("warm-up", "Line 15, in learning_rate, was still running")):
         assert f"{name} is wrong ({Path('mine') / find(name).file}):\n\n" in told
         assert line in told
@@ -481,7 +482,7 @@ def test_training_does_not_start_with_a_file_that_cannot_be_used(
     assert error.endswith(but)
     assert not (tmp_path / "runs").exists()
     status, told, _ = run(capsys, "train", "--with", "mine", "--solved", "--out", "run", *FLAGS)
-    assert (status, "1 of 39 parts are yours, 2 wrong" in told) == (0, True)
+    assert (status, "1 of 39 parts are yours, 3 wrong" in told) == (0, True)
     assert [*json.loads((tmp_path / "run" / "parts.json").read_text())["parts"]] == ["adam-step"]
 
 

@@ -46,8 +46,9 @@ def _folders_above() -> Iterator[Path]:
 
 
 def _is_a_learners(folder: Path) -> bool:
-    """Return whether a folder is one that this package has made: with progress, and files of exercises."""
-    return (folder / PROGRESS).is_file() and any(folder.glob("[0-9][0-9]-*/[0-9][0-9]_*.py"))
+    """Return whether a folder has files of exercises, and the progress or the usual name."""
+    ours = folder.name == FOLDER.name or (folder / PROGRESS).is_file()
+    return ours and any(folder.glob("[0-9][0-9]-*/[0-9][0-9]_*.py"))
 
 
 def command(*words: str, folder: Path | None = None) -> str:

@@ -103,7 +103,7 @@ def _collect(value: Any, imports: dict[str, None], pieces: dict[str, None]) -> s
     if not isinstance(value, FunctionType):
         raise _NoCode(f"{type(value).__name__} is no function of this notebook")
     name, text = _source(value)
-    pieces.pop(text, None)
+    pieces[text] = None  # two functions may call each other
     for used in sorted({node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)} - {name}):
         one = value.__globals__.get(used, builtins)  # a name of Python itself, or a local one
         if isinstance(one, ModuleType) and one is not builtins:
@@ -113,9 +113,10 @@ def _collect(value: Any, imports: dict[str, None], pieces: dict[str, None]) -> s
                 _collect(one, imports, pieces)
         elif isinstance(one, bool | int | float | str | tuple):
             pieces[f"{used} = {one!r}"] = None
-        elif home := getattr(one, "__module__", None) if callable(one) else None:
+        elif home := (getattr(one, "__module__", None) or type(one).__module__) if callable(one) else None:
             imports[f"from {home} import {one.__name__}" + (f" as {used}" if used != one.__name__ else "")] = None
-    pieces[text] = None
+    del pieces[text]
+    pieces[text] = None  # after what it uses
     return name
 
 
