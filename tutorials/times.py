@@ -20,6 +20,8 @@ HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs"
 PLAN = HERE.parent / "minitransformer" / "apps" / "learn" / "course.toml"
 SOURCES = sorted(HERE.glob("[0-9][0-9]-*.md"))
+COURSE = [source for source in SOURCES if source.name < "19"]
+"""The tutorials of the series. The others, "Going deeper", are outside its hours and the plan of the course."""
 CODE = re.compile(
     r"^```\{code-cell\} ipython3\n(?P<options>(?::[^\n]*\n)*)\n?(?P<code>.*?)^```$",
     re.M | re.S,
@@ -126,23 +128,28 @@ def stated() -> dict[Path, str]:
         if times != 1:
             raise ValueError(f"{path}: found {pattern} {times} times, expected it once")
 
-    rows = []
+    rows: dict[bool, list[str]] = {True: [], False: []}
     for source in SOURCES:
         reading, doing = time(source)
         put(source, HEAD, f"{reading} minutes to read, {doing} to do")
         if (korean := HERE / "ko" / source.name).exists():
             put(korean, KOREAN_HEAD, f"읽기 {reading}분, 풀기 {doing}분")
         entry = rf"(?<=\[tutorials\.{source.stem}\]\n)(?:.+\n)*"
-        put(PLAN, entry, described := describe(source))
+        described = describe(source)
+        if source in COURSE:
+            put(PLAN, entry, described)
         plan = tomllib.loads(described)
         title, goal = plan["title"], plan["goals"][0]
         notebook = source.with_suffix(".ipynb").name
         link = f"[{title}](../../tutorials/{notebook})"
         number = int(source.name[:2])
-        rows.append(f"| {number} | {link} | {goal} | {reading} + {doing} |\n")
-    put(DOCS / "tutorials" / "index.md", r"(?:^\| \d.*\n)+", "".join(rows))
+        row = f"| {number} | {link} | {goal} | {reading} + {doing} |\n"
+        rows[source in COURSE].append(row)
+    index = DOCS / "tutorials" / "index.md"
+    put(index, r"(?:^\| (?:\d|1[0-8]) .*\n)+", "".join(rows[True]))
+    put(index, r"(?:^\| (?:19|2\d) .*\n)+", "".join(rows[False]))
     reading, doing = (
-        round(sum(one) / 60) for one in zip(*map(time, SOURCES), strict=True)
+        round(sum(one) / 60) for one in zip(*map(time, COURSE), strict=True)
     )
     for path in (HERE.parent / "README.md", DOCS / "tutorials" / "index.md"):
         said = f"about {reading} hours to read and {doing} to do"

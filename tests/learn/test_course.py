@@ -21,7 +21,8 @@ def test_every_exercise_tutorial_and_patient_comes_exactly_once():
     assert sorted(exercises) == sorted(exercise.name for exercise in bank())
     assert [one.name for week in weeks() for one in week.optional] == [one.name for one in bank() if one.optional]
     tutorials = [tutorial.name for week in weeks() for tutorial in week.tutorials]
-    assert tutorials == sorted(path.stem for path in (ROOT / "tutorials").glob("[0-9][0-9]-*.md"))
+    series = [path.stem for path in (ROOT / "tutorials").glob("[0-9][0-9]-*.md") if path.name < "19"]
+    assert tutorials == sorted(series)  # the others, going deeper, are outside the course
     patients = [number for week in weeks() for number in week.patients]
     assert sorted(patients) == [case.number for case in cases()]
 

@@ -277,6 +277,30 @@ def test_matrices_are_drawn_for_both_their_sides():
     assert np.abs(to_numpy(model.encoder.layers[0].self_attention.w_in.data)).max() > 0.98 * (6 / 80) ** 0.5
 
 
+def size_after(kind, d_model, d_ff, seed):
+    """Return the mean square of output and gradient, for rows and a gradient of mean square 1."""
+    options = ModelOptions(d_model=d_model, n_heads=4, d_ff=d_ff, n_layers=1, dtype="float64")
+    part, draw = kind(options, np.random.default_rng(seed)), np.random.default_rng(seed + 1)
+    x = mt.Tensor(asarray(draw.normal(size=(2, 20, d_model))), requires_grad=True)
+    y = part(x)
+    y.backward(asarray(draw.normal(size=y.shape)))
+    return [float((to_numpy(found) ** 2).mean()) for found in (y.data, x.grad)]
+
+
+@pytest.mark.parametrize(("d", "f"), [(64, 64), (64, 256), (128, 256)])
+def test_xavier_shrinks_values_and_gradients_of_a_feed_forward_network_alike(d, f):
+    found = np.mean([size_after(mt.nn.FeedForward, d, f, seed) for seed in range(5)], axis=0)
+    np.testing.assert_allclose(found, 2 * d * f / (d + f) ** 2, rtol=0.15)
+
+
+def test_a_new_attention_layer_is_nearly_a_mean():
+    weights = np.exp(np.random.default_rng(0).normal(size=(2000, 20)))
+    weights /= weights.sum(axis=1, keepdims=True)
+    expected = (weights**2).sum(axis=1).mean() + 1 / 64  # tutorial 19, equation (4)
+    found = np.mean([size_after(mt.nn.MultiHeadAttention, 64, 8, seed)[0] for seed in range(5)])
+    assert found == pytest.approx(expected, rel=0.15)
+
+
 def test_sizes_of_heads():
     def sizes(**options):
         options = ModelOptions(**options)
