@@ -76,7 +76,7 @@ function common(a, b) {
 /** Return the probability of each token that was written, before and now, as pairs of bars. */
 function pairs(before, now) {
   const bar = (kind, { probability: p }) => el("span", { class: `pair-bar ${kind}` },
-    el("span", { class: "pair-fill", style: `inline-size: ${(100 * p).toFixed(1)}%` }), el("span", { class: "pair-number figures" }, percent(p)));
+    el("span", { class: "pair-track" }, el("span", { class: "pair-fill", style: `inline-size: ${(100 * p).toFixed(1)}%` })), el("span", { class: "pair-number figures" }, percent(p)));
   return el("section", { "aria-label": "Probability of each token, before and now" },
     el("h3", {}, "Probability of each token, ", el("span", { class: "pair-key before" }, "before"), " and ", el("span", { class: "pair-key now" }, "now")),
     el("ol", { class: "pairs" }, now.map((token, i) => el("li", {}, el("strong", {}, token.text),

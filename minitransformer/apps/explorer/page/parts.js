@@ -5,7 +5,7 @@ import { shapeText, svg } from "./dom.js";
 import { rounded } from "./figure.js";
 
 const WIDE = 740; // a narrower picture has three columns
-const BOX = [88, 42];
+const BOX = [98, 42];
 
 /** Where each part stands: its column and row. */
 const PLACES = {
@@ -48,7 +48,7 @@ export function splitProjections(values, backward) {
 /** Return {element, show}: the picture, in which show(value) marks a value; choose(value) is called on a click. */
 export function partsPicture(parts, width, choose) {
   const narrow = width < WIDE, places = PLACES[narrow ? "narrow" : "wide"], [w, h] = BOX;
-  const across = narrow ? 30 : 26, down = narrow ? 18 : 22, margin = narrow ? 26 : 1;
+  const across = 18, down = narrow ? 18 : 22, margin = narrow ? 26 : 1;
   const at = (name) => [1 + places[name][0] * (w + across), 1 + places[name][1] * (h + down)];
   const [, bottom] = at(narrow ? "output" : "wV"), columns = narrow ? 3 : 8;
   const size = [2 + columns * w + (columns - 1) * across + margin, bottom + h + 2];
@@ -59,7 +59,7 @@ export function partsPicture(parts, width, choose) {
     if (narrow && from === "k") return [[x0 + w, y0 + middle], [x0 + w + 10, y0 + middle], [x0 + w + 10, y1 + middle], [x1 + w, y1 + middle]];
     if (narrow && to === "weights" && from === "scores") return [[x0, y0 + middle], [x1 + w, y1 + middle]];
     if (x0 === x1) return y0 < y1 ? [[x0 + w / 2, y0 + h], [x1 + w / 2, y1]] : [[x0 + w / 2, y0], [x1 + w / 2, y1 + h]];
-    const turn = x1 - across / 2, end = [x1, y1 + middle + (to === "heads" || to === "scores" ? (y0 < y1 ? -8 : 8) : 0)];
+    const turn = x1 - across / 2 - 1, end = [x1, y1 + middle + (to === "heads" || to === "scores" ? (y0 < y1 ? -8 : 8) : 0)];
     return y0 === y1 ? [[x0 + w, y0 + middle], end] : [[x0 + w, y0 + middle], [turn, y0 + middle], [turn, end[1]], end];
   });
   const boxes = Object.entries(parts).filter(([name, value]) => value && places[name]).map(([name, value]) => {

@@ -89,8 +89,8 @@ function readBy(app, step) {
 async function strongest(app, step) {
   const { key, shape } = weightsOf(step, "forward"), [, n, , columns] = shape, read = readBy(app, step);
   const heads = await Promise.all(Array.from({ length: n }, (_, h) => app.tensor(key, { at: [0, h] })));
-  const scores = app.trace.target_out.map(({ text }, i) => (text === "<end>" ? -1
-    : Math.max(...meanRow(heads, i, columns).map((weight, k) => weight + (/\p{L}{2}/u.test(read[k].text) ? 0.4 * Math.min(Math.abs(k - i), 3) * weight : 0)))));
+  const scores = app.trace.target_out.map(({ text }, i) => (/^</.test(text) ? -1
+    : Math.max(...meanRow(heads, i, columns).map((weight, k) => (/^\p{L}/u.test(read[k].text) ? weight * (1 + 0.4 * Math.min(Math.abs(k - i), 3)) : 0)))));
   const q = scores.indexOf(Math.max(...scores));
   const head = strongestHead(heads, q, shape), row = heads[head].values.subarray(q * columns, (q + 1) * columns);
   const weight = Math.max(...row);

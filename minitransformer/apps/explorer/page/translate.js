@@ -99,8 +99,6 @@ function translation(app, answer, animate) {
       answer.source.map(({ text: word }) => [el("span", { class: "token" }, word), " "])) : null,
     ...(answer.notes ?? []).map((note) => el("p", { class: "refusal", role: "status" }, withCode(note))),
     text,
-    app.unchanged ? el("p", { class: "changed-note" }, `Before the change: ${app.unchanged.text} `,
-      el("button", { type: "button", class: "link", onclick: () => app.set({ edits: [] }) }, "Undo all changes")) : null,
     answer.finished === false ? el("p", { class: "muted small" }, "Stopped at the limit of tokens; the model wrote no <end>.") : null,
     el("div", { class: "line-up" },
       el("button", { type: "button", onclick: reveal.play }, "Play again"),
@@ -108,6 +106,8 @@ function translation(app, answer, animate) {
       el("button", { type: "button", onclick: reveal.all }, "Show all"),
       forced && force
         ? el("button", { type: "button", onclick: () => force([]) }, `Release ${forced} forced token${forced > 1 ? "s" : ""}`) : null),
+    app.unchanged ? el("p", { class: "changed-note" }, `Before the change: ${app.unchanged.text} `,
+      el("button", { type: "button", class: "link", onclick: () => app.set({ edits: [] }) }, "Undo all changes")) : null,
     el("ol", { class: "places", tabindex: 0, "aria-label": `Tokens of the ${isAlone(app.model) ? "text" : "translation"}, each with its best alternatives` }, places),
     answer.tree ? el("details", { class: "tree", open: app.state.beam > 1 }, el("summary", {}, "Beam search"), tree) : null,
   ].filter(Boolean);
