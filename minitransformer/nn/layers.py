@@ -23,6 +23,7 @@ from minitransformer.stand_ins import replaceable
 ACTIVATIONS: dict[str, tuple[Operation, dict[str, float]]] = {
     "silu": (ops.silu, {}),
     "gelu": (ops.gelu, {}),
+    "gelu_tanh": (ops.gelu_tanh, {}),
     "quick_gelu": (ops.silu, {"beta": 1.702}),
     "swiglu": (ops.swiglu, {}),
 }

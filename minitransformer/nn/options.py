@@ -79,9 +79,9 @@ class ModelOptions(Options):
     )
     activation: str = option(
         "relu",
-        "function between the two layers of the feed-forward networks; quick_gelu is an approximation of gelu; swiglu "
-        "has a gate for each of the F features",
-        choices=("relu", "silu", "gelu", "quick_gelu", "swiglu"), added=True,
+        "function between the two layers of the feed-forward networks; gelu_tanh and quick_gelu approximate gelu; "
+        "swiglu has a gate for each of the F features",
+        choices=("relu", "silu", "gelu", "gelu_tanh", "quick_gelu", "swiglu"), added=True,
     )  # fmt: skip
     final_norm: bool | None = option(
         None, "whether a layer norm follows each stack (default: with pre-norm)", flag=False, added=True

@@ -19,6 +19,7 @@ from minitransformer.ops.dropout import dropout as dropout
 from minitransformer.ops.embedding import embedding as embedding
 from minitransformer.ops.feed_forward import feed_forward as feed_forward
 from minitransformer.ops.gelu import gelu as gelu
+from minitransformer.ops.gelu_tanh import gelu_tanh as gelu_tanh
 from minitransformer.ops.grouped_query_attention import grouped_query_attention as grouped_query_attention
 from minitransformer.ops.layer_norm import layer_norm as layer_norm
 from minitransformer.ops.linear import linear as linear

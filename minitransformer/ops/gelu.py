@@ -18,7 +18,7 @@ Gradient. ∂Φ/∂x is the density of the normal distribution, φ:
 The algebra in full: docs/derivations/gelu.md.
 
 Source: Gaussian Error Linear Units (Hendrycks and Gimpel, 2016). The approximations of that paper are other functions:
-one with tanh, which is not here, and x σ(1.702 x), which is ``silu`` with beta = 1.702.
+one with tanh, ``gelu_tanh``, and x σ(1.702 x), which is ``silu`` with beta = 1.702.
 """
 
 from __future__ import annotations

@@ -310,12 +310,12 @@ def test_rules_of_hugging_face_that_are_not_known_must_be_off(tmp_path, name):
 
 @pytest.mark.parametrize(
     ("said", "activation"),
-    [("relu", "relu"), ("swish", "silu"), ("silu", "silu"), ("gelu", "gelu"), ("quick_gelu", "quick_gelu")],
+    [("gelu_new", "gelu_tanh"), *((name, name) for name in ("relu", "silu", "gelu", "quick_gelu")), ("swish", "silu")],
 )
 def test_activations_by_the_names_of_each_program(tmp_path, said, activation):
     write_huggingface_folder(tmp_path, activation_function=said)
     assert read_huggingface(tmp_path).model["activation"] == activation
-    number = np.asarray(np.int8({"relu": 0, "silu": 2, "gelu": 3, "quick_gelu": 4}[activation]))
+    number = np.asarray(np.int8({"relu": 0, "gelu_tanh": 1, "silu": 2, "gelu": 3, "quick_gelu": 4}[activation]))
     both = {f"{stack}/activation": number for stack in ("encoder", "decoder")}
     assert read_ctranslate2(write_folder(tmp_path, variables() | both)).model["activation"] == activation
     theirs = {"relu": "relu", "silu": "swish", "quick_gelu": "gelu"}.get(activation)

@@ -60,6 +60,7 @@ EXAMPLES = {
     "square weight": case(normal(2, 3, 4), normal(4, 4), normal(4)),
     "positive numbers": case(*(np.abs(normal(*shape)) for shape in ((3, 4), (4, 6), (6,), (6, 5), (5,)))),
     "far from 0": case(np.array([[40.0, -50.0], [-60.0, 70.0]])),
+    "near 0": case(1e-4 * normal(3, 5)),
     "gates far from 0": case(np.array([[40.0, -50.0, 1.5, -0.5]])),
     "distinct ids": case(np.array([[1, 3], [0, 4]]), normal(6, 2)),
     "nothing dropped": case(normal(3, 4), 0.0, np.random.default_rng(1)),

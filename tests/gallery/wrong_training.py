@@ -52,7 +52,7 @@ VARIANTS = (
     Variant(loss="log_softmax"), Variant(norm="rms_norm"), Variant("rotary"), Variant(activation="gelu"),
     Variant(activation="silu"), Variant(activation="swiglu"), Variant(activation="tanh"), Variant("recurrence"),
     Variant("convolution"), Variant("local_attention"), Variant("additive_attention"), Variant("elementary"),
-    Variant("grouped_query_attention"),
+    Variant("grouped_query_attention"), Variant(activation="gelu_tanh"),
 )  # fmt: skip
 
 

@@ -105,6 +105,7 @@ ACTIVATIONS = {
     "relu": lambda a: max(a, 0.0),
     "silu": lambda a: a / (1 + math.exp(-a)),
     "gelu": lambda a: a * math.erfc(-a / math.sqrt(2)) / 2,
+    "gelu_tanh": lambda a: a * (1 + math.tanh(math.sqrt(2 / math.pi) * (a + 0.044715 * a**3))) / 2,
     "quick_gelu": lambda a: a / (1 + math.exp(-1.702 * a)),
 }
 

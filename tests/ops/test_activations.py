@@ -1,10 +1,10 @@
-"""The operations silu and gelu: values by Python's own functions, limits, large inputs, and models with them."""
+"""The operations silu, gelu and gelu_tanh: values by Python's own functions, limits, large inputs, and models."""
 
 import math
 
 import numpy as np
 import pytest
-from passes import gelu, silu
+from passes import gelu, gelu_tanh, silu
 
 import minitransformer as mt
 
@@ -39,18 +39,38 @@ def test_gelu_against_a_loop():
     np.testing.assert_allclose(slope, expected, rtol=1e-13, atol=1e-15)
 
 
+def test_gelu_tanh_against_a_loop():
+    y, saved = gelu_tanh.forward(X)
+    tanh = np.array([math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)) for x in X.tolist()])
+    for value in (y, gelu_tanh.composed(mt.Tensor(X)).numpy()):
+        np.testing.assert_allclose(value, X * (1 + tanh) / 2, rtol=1e-14, atol=1e-13)
+    (slope,) = gelu_tanh.backward(saved, np.ones_like(X))
+    inner = math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * X**2)
+    np.testing.assert_allclose(slope, (1 + tanh) / 2 + X * (1 - tanh**2) * inner / 2, rtol=1e-12, atol=1e-14)
+
+
 @pytest.mark.parametrize("form", ["forward", "composed"])
-def test_far_away_both_are_relu(form):
-    for operation in (silu, gelu):
+def test_far_away_all_are_relu(form):
+    for operation in (silu, gelu, gelu_tanh):
         x = np.array([-1e4, -800.0, 800.0, 1e4])
         y = operation.forward(x)[0] if form == "forward" else operation.composed(mt.Tensor(x)).numpy()
         np.testing.assert_array_equal(y, [0, 0, 800, 1e4])
 
 
-def test_silu_approximates_gelu():
+def test_gelu_tanh_overflows_nowhere():
+    largest = np.finfo(np.float32).max
+    x = np.array([-largest, largest], dtype=np.float32)
+    y, saved = gelu_tanh.forward(x)
+    np.testing.assert_array_equal(y, [0, largest])
+    np.testing.assert_array_equal(gelu_tanh.backward(saved, np.ones_like(x))[0], [0, 1])
+
+
+def test_silu_and_tanh_approximate_gelu():
     x = np.linspace(-8, 8, 3201)
     difference = np.abs(silu.forward(x, 1.702)[0] - gelu.forward(x)[0])
     assert 0.02 < difference.max() < 0.021
+    difference = np.abs(gelu_tanh.forward(x)[0] - gelu.forward(x)[0])
+    assert 0.00047 < difference.max() < 0.0005
 
 
 @pytest.mark.parametrize("beta", [0, -1.0, np.inf, np.nan])

@@ -284,6 +284,8 @@ for operation, name, call in (
     ("silu", "x", lambda: ops.silu([1, 2, 3])),
     ("silu", "x", lambda: ops.silu.composed(mt.Tensor(whole(2, 3)))),
     ("gelu", "x", lambda: ops.gelu([1, 2, 3])),
+    ("gelu_tanh", "x", lambda: ops.gelu_tanh([1, 2, 3])),
+    ("gelu_tanh", "x", lambda: ops.gelu_tanh.composed(mt.Tensor(whole(2, 3)))),
     ("rms_norm", "gain", lambda: ops.rms_norm(a(2, 3), whole(3))),
     ("swiglu", "x", lambda: ops.swiglu([1, 2])),
     ("swiglu", "x", lambda: ops.swiglu.composed(mt.Tensor(whole(2, 4)))),

@@ -73,7 +73,7 @@ def test_a_layer_used_twice_adds_both_gradients(data):
 
 
 ROWS_AND_SHARED = {
-    **{name: ([(3,)], []) for name in ("softmax", "log_softmax", "gelu", "silu")},
+    **{name: ([(3,)], []) for name in ("softmax", "log_softmax", "gelu", "gelu_tanh", "silu")},
     "swiglu": ([(6,)], []),
     "rotary": ([(3, 4)], []),
     "layer_norm": ([(5,)], [(5,), (5,)]),

@@ -408,6 +408,7 @@ CASES = {
         Case("β 1.702", (2 * draw(3, 5),), lambda x: ops.silu(x, beta=1.702), lambda x: x * torch.sigmoid(1.702 * x)),
     ],
     "gelu": list(activation(ops.gelu, F.gelu)),
+    "gelu_tanh": list(activation(ops.gelu_tanh, lambda x: F.gelu(x, approximate="tanh"))),
     "embedding": list(embedding()),
     "dropout": list(dropout()),
     "cross_entropy": list(cross_entropy()),

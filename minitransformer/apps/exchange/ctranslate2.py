@@ -51,8 +51,8 @@ from minitransformer.arrays import Array
 from minitransformer.data import PAD, SPECIALS, START, Characters, Tokeniser, Words
 from minitransformer.files import FileError
 
-ACTIVATIONS = {0: "relu", 2: "silu", 3: "gelu", 4: "quick_gelu"}
-"""Our name of each activation; 1 is gelu with tanh."""
+ACTIVATIONS = {0: "relu", 1: "gelu_tanh", 2: "silu", 3: "gelu", 4: "quick_gelu"}
+"""Our name of each activation."""
 HEADS = {"TransformerBase": 8, "TransformerBig": 16, "TransformerSpec": 8}
 """The specifications that are opened, and their number of heads where the file has none."""
 REVISIONS = range(2, 8)

@@ -50,7 +50,10 @@ from minitransformer.arrays import Array, to_numpy
 from minitransformer.data import START
 from minitransformer.files import FileError
 
-ACTIVATIONS = {"relu": "relu", "swish": "silu", "silu": "silu", "gelu": "gelu", "quick_gelu": "quick_gelu"}
+ACTIVATIONS = {
+    "relu": "relu", "swish": "silu", "silu": "silu", "gelu": "gelu", "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh", "quick_gelu": "quick_gelu",
+}  # fmt: skip
 """Our name of each activation."""
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 SAME_HERE: Mapping[str, Sequence[Any]] = {
