@@ -73,11 +73,13 @@ def _read(end):
         return b""
 
 
+@pytest.mark.usefixtures("without_pictures")
 @pytest.mark.parametrize("width", [80, 120])
 def test_no_line_is_wider_than_the_terminal(in_a_terminal, monkeypatch, width):
     for name, found in FOUND.items():
         monkeypatch.setattr(f"minitransformer.apps.cli.{name}", lambda *_, found=found, **__: found)
     monkeypatch.setattr("minitransformer.apps.cli.table3.train_variations", trained)
+    monkeypatch.setattr("minitransformer.apps.cli.text_runs.TEXTS", 2)
     proof = prove(ops.linear, examples(ops.linear)[0].inputs)
     monkeypatch.setattr("minitransformer.apps.cli.gradcheck.prove", lambda *_, **__: proof)
     commands = [*RUNS, *MEASURED, *STATUS]
