@@ -65,10 +65,11 @@ def test_what_is_solved_in_a_notebook_is_solved_with_its_code(notebooks):
 
 
 def test_a_folder_is_made_where_there_is_none_unless_it_cannot_be_written_or_nothing_is_right(notebooks):
-    run_cells(notebooks, "open")
     run_cells(notebooks, "product-rule", MINITRANSFORMER_RECORD="0")
     assert not any(notebooks.iterdir())
     (notebooks / "my-exercises").write_text("in the way")
     assert "(not kept: my-exercises cannot be written" in run_cells(notebooks, "product-rule")[0]
     (notebooks / "my-exercises").unlink()
-    assert "(kept in my-exercises" in run_cells(notebooks, "product-rule")[0]
+    _, made, said = run_cells(notebooks, "open", "look", "product-rule")
+    assert made == "False\n"
+    assert "(kept in my-exercises" in said

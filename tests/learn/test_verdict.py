@@ -21,6 +21,7 @@ from minitransformer.apps.learn.verdict import (
 )
 from minitransformer.apps.learn.watch import watch
 
+pytestmark = pytest.mark.numpy_only("exercises are in NumPy")
 RNG = np.random.default_rng(3)
 B, H, T, D = 2, 3, 5, 4
 X = RNG.normal(size=(T, D))
