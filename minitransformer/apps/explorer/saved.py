@@ -41,6 +41,10 @@ SUBLAYERS = ("self_attention", "cross_attention", "feed_forward")
 MOST_WORK = 30_000_000_000
 """The most work of all differences of a sentence, about half a minute. Each is the number of tokens times that
 of parameters, with `MORE_WORK` for all that costs the same in small models."""
+MOST_ALIKE = 40
+"""With how many arrays of the same shape one is compared, those of the steps around it."""
+MOST_PAIRED = 400
+"""The most arrays of which each two are multiplied to find products: more pairs take too long."""
 LEAST_DERIVED = 256
 """The least numbers of an array that is compared with others."""
 MORE_WORK = 150_000
@@ -185,7 +189,6 @@ class _Parts(_Halves):
 
     def __init__(self, vocabularies: Sequence[int]) -> None:
         super().__init__()
-        self.derive = False
         self.vocabularies = vocabularies
 
     def part(self, array: np.ndarray) -> tuple[np.ndarray, dict[str, list[int]]]:
@@ -224,8 +227,9 @@ def _derived(array: np.ndarray, kept: Sequence[tuple[int, np.ndarray]]) -> dict[
         return None
     heads = array[0].swapaxes(0, 1).reshape(array.shape[2], -1) if array.ndim == 4 else None
     test = np.cos(np.arange(array.shape[-1]))
+    alike = [place for place, other in kept if other.shape == array.shape][-MOST_ALIKE:]
     for place, other in reversed(kept):
-        if other.shape == array.shape:
+        if place in alike:
             if found := _affine(array, other):
                 return {"type": "affine", "of": place, **found}
             if not array.all() and np.array_equal(array, np.where(array, other, 0)):
@@ -236,7 +240,7 @@ def _derived(array: np.ndarray, kept: Sequence[tuple[int, np.ndarray]]) -> dict[
             for first in range(0, other.shape[2] - heads.shape[1] + 1, array.shape[3]):
                 if np.array_equal(other[0, :, first : first + heads.shape[1]], heads):
                     return {"type": "heads", "of": place, "first": first, "shape": list(array.shape)}
-        elif array.ndim == 2 and other.ndim == 3 and other.shape[2] == array.shape[1]:
+        elif array.ndim == 2 and len(kept) <= MOST_PAIRED and other.ndim == 3 and other.shape[2] == array.shape[1]:
             for left, one in kept:
                 if one.shape == (*other.shape[:2], len(array)) and _close(array @ test, one[0].T @ (other[0] @ test)):
                     return {"type": "product", "left": left, "right": place, "shape": list(array.shape)}
@@ -333,7 +337,7 @@ def _sentence(
         found = _derived(part, kept) if numbers.derive else None
         if found is None or found["type"] == "masked":
             kept.append((len(arrays), part))
-        arrays.append(found or {**numbers(part), **where})
+        arrays.append({**(found or numbers(part)), **where})
     for step in answer["steps"]:
         used.add(step["operation"])
         used.update(line["function"] for line in (*step["forward"], *step["backward"]))
