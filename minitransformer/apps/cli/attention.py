@@ -11,8 +11,8 @@ import re
 
 from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.cli.output_paths import check_writable
-from minitransformer.apps.cli.own_parts import add_with, with_parts_of_run
-from minitransformer.apps.cli.parser import path
+from minitransformer.apps.cli.own_parts import with_parts_of_run
+from minitransformer.apps.cli.parser import add_listed
 from minitransformer.apps.cli.pictures import translate_with_maps
 from minitransformer.apps.cli.run_options import add_run, load_chosen
 
@@ -20,9 +20,7 @@ from minitransformer.apps.cli.run_options import add_run, load_chosen
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the run, the text and where the picture goes."""
     add_run(parser)
-    add_with(parser)
-    parser.add_argument("text", nargs="+", help="a source text")
-    parser.add_argument("--out", type=path, help="the picture (.png); by default in the run folder")
+    add_listed(parser, "with", "attention")
 
 
 @with_parts_of_run()

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import argparse
 
-from minitransformer.apps.cli.parser import path
+from minitransformer.apps.cli.parser import add_listed
 from minitransformer.training import RunFolder, average
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the run and how many."""
-    parser.add_argument("run", type=path, help="a run folder of `minitransformer train`")
-    parser.add_argument("--last", type=int, default=5, metavar="N", help="number of checkpoints")
+    add_listed(parser, "average")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -26,30 +26,14 @@ from minitransformer.apps.bench import (
 from minitransformer.apps.cli import results
 from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.cli.output_paths import check_writable
+from minitransformer.apps.cli.parser import add_listed
 from minitransformer.arrays import backend
 from minitransformer.training import MOST_WORKERS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what to measure, how long, and where the results go."""
-    parser.add_argument(
-        "configurations",
-        nargs="*",
-        metavar="CONFIGURATION",
-        help=f"some of {', '.join(CONFIGURATIONS)}, on a GPU of {', '.join(GPU_CONFIGURATIONS)}; by default all",
-    )
-    parser.add_argument("--rounds", type=int, default=7, help="turns for each program")
-    parser.add_argument("--no-pytorch", action="store_true", help="do not measure PyTorch")
-    parser.add_argument("--no-compile", action="store_true", help="do not measure torch.compile")
-    parser.add_argument(
-        "--workers",
-        type=int,
-        help="threads that share a batch; by default as many as in training, and one with --scale",
-    )
-    parser.add_argument("--scale", action="store_true", help="measure growth instead")
-    parser.add_argument("--decode", action="store_true", help="measure decoding instead")
-    parser.add_argument("--processes", action="store_true", help="measure several processes instead (needs MPI)")
-    results.add_arguments(parser)
+    add_listed(parser, "bench", "results", processor=", ".join(CONFIGURATIONS), card=", ".join(GPU_CONFIGURATIONS))
 
 
 def check(args: argparse.Namespace) -> None:

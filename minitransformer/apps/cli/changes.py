@@ -12,10 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from minitransformer.apps.cli import results
 from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.cli.options import describe
-from minitransformer.apps.cli.parser import path
+from minitransformer.apps.cli.parser import add_listed
 from minitransformer.apps.cli.results import run_experiment
 from minitransformer.apps.paper.changes import measure_changes
 from minitransformer.apps.paper.report import changes_text
@@ -24,21 +23,7 @@ from minitransformer.arrays import backend
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the task, how long each model is trained, and where the runs and results go."""
-    parser.add_argument("task", nargs="?", default="numbers", help="the task, which must need no files")
-    parser.add_argument(
-        "--out",
-        type=path,
-        help="the folder of the run folders; by default runs/changes/TASK",
-    )
-    parser.add_argument(
-        "--steps", type=int,
-        help="training steps of the base; others take as much time (default: 250 for numbers, 1000 for characters)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4], metavar="SEED",
-        help="seeds of the data, the initial weights and dropout: each row is trained once with each",
-    )  # fmt: skip
-    results.add_arguments(parser)
+    add_listed(parser, "changes", "results")
 
 
 def run(args: argparse.Namespace) -> int:

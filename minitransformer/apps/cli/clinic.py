@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from minitransformer.apps.cli.errors import UsageError
+from minitransformer.apps.cli.parser import add_listed
 from minitransformer.apps.learn import command
 from minitransformer.apps.learn.clinic import (
     ASK,
@@ -31,16 +32,7 @@ WIDTH = 78
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what can be asked about a patient."""
-    parser.add_argument(
-        "--ask",
-        metavar="WHAT",
-        choices=tuple(ASK),
-        help=f"clinic: a further measurement of a patient: {', '.join(ASK)}",
-    )
-    parser.add_argument(
-        "--diagnosis", metavar="CAUSE", choices=tuple(CAUSES),
-        help="clinic: the cause, one of those that `learn clinic` lists",
-    )  # fmt: skip
+    add_listed(parser, "clinic", choices={"ask": ASK, "diagnosis": CAUSES})
 
 
 def run(args: argparse.Namespace) -> int:

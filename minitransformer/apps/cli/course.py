@@ -17,7 +17,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from minitransformer.apps.cli.errors import UsageError, one_line
-from minitransformer.apps.cli.parser import path
+from minitransformer.apps.cli.parser import add_listed
 from minitransformer.apps.learn import Exercise, bank, find
 from minitransformer.apps.learn.course import weeks, write_plan
 from minitransformer.apps.learn.grading import (
@@ -42,58 +42,7 @@ SHOWN = 4
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what is written, and what is graded."""
-    parser.add_argument(
-        "--out",
-        type=path,
-        help="the folder of the plan (default: course); with --grade: write the table as CSV to this file",
-    )
-    parser.add_argument(
-        "--grade",
-        type=path,
-        metavar="SUBMISSIONS",
-        help="write no plan, but grade: a folder with one folder for each student",
-    )
-    parser.add_argument(
-        "--week",
-        type=int,
-        metavar="N",
-        help="with --grade: the exercises of this week (default: all exercises)",
-    )
-    parser.add_argument(
-        "--json",
-        type=path,
-        metavar="FILE",
-        help="with --grade: write what was wrong to this file",
-    )
-    parser.add_argument(
-        "--seconds",
-        type=float,
-        metavar="S",
-        help=f"with --grade: the time limit of an exercise (default: {SECONDS:g})",
-    )
-    parser.add_argument(
-        "--partial",
-        action="store_true",
-        help="with --grade: a wrong answer gets the share of its points that is the share of right cases",
-    )
-    parser.add_argument(
-        "--weights",
-        type=path,
-        metavar="FILE",
-        help="with --grade: points of exercises, lines such as `product-rule = 2` (default: by length of the solution)",
-    )
-    parser.add_argument(
-        "--deadline",
-        type=datetime.fromisoformat,
-        metavar="TIME",
-        help="with --grade: name files that were saved after this time, such as 2026-11-30T23:59",
-    )
-    parser.add_argument(
-        "--feedback",
-        type=path,
-        metavar="FOLDER",
-        help="with --grade: write a file for each student, in a folder with the name of the submission",
-    )
+    add_listed(parser, "course", seconds=SECONDS)
 
 
 def run(args: argparse.Namespace) -> int:

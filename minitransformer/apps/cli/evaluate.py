@@ -10,8 +10,8 @@ import argparse
 
 from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.cli.options import describe
-from minitransformer.apps.cli.own_parts import add_with, with_parts_of_run
-from minitransformer.apps.cli.parser import path
+from minitransformer.apps.cli.own_parts import with_parts_of_run
+from minitransformer.apps.cli.parser import add_listed
 from minitransformer.apps.cli.processes import add_distributed, spread_over_cores
 from minitransformer.apps.cli.progress import describe_scores, describe_weights, percent
 from minitransformer.apps.cli.run_options import add_beam, add_run, check_beam, choose_beam, load_chosen
@@ -25,22 +25,11 @@ SHOWN = 10
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the run, the text, and how to search."""
     add_run(parser)
-    add_with(parser)
+    add_listed(parser, "with")
     add_distributed(parser)
-    parser.add_argument(
-        "--source",
-        type=path,
-        metavar="FILE",
-        help="source sentences, or source, tab, reference; by default the run's held-out pairs. A line that occurs "
-        "several times has several references",
-    )
-    parser.add_argument("--reference", type=path, metavar="FILE", help="their translations")
+    add_listed(parser, "evaluate")
     add_beam(parser)
-    parser.add_argument(
-        "--bleu-tokenize",
-        metavar="NAME",
-        help="how sacrebleu splits texts into words; by default as in the run's training",
-    )
+    add_listed(parser, "bleu")
 
 
 @with_parts_of_run()

@@ -22,8 +22,8 @@ from tqdm import tqdm
 
 from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.cli.output_paths import check_writable
-from minitransformer.apps.cli.own_parts import add_with, with_parts_of_run
-from minitransformer.apps.cli.parser import path
+from minitransformer.apps.cli.own_parts import with_parts_of_run
+from minitransformer.apps.cli.parser import add_listed
 from minitransformer.apps.cli.run_options import add_run, load_chosen
 from minitransformer.arrays import blas
 from minitransformer.training import RunFolder
@@ -35,11 +35,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the run, the text, and whether a file is written or a server started."""
     add_run(parser)
-    add_with(parser)
-    parser.add_argument("text", nargs="*", default=[], help="a source text; by default a held-out one")
-    parser.add_argument("--save", type=path, metavar="FILE.html", help="write one file and start no server")
-    parser.add_argument("--port", type=int, metavar="N", help="port of the server (default: a free one)")
-    parser.add_argument("--no-browser", action="store_true", help="print the address, but open no browser")
+    add_listed(parser, "with", "explore", "browser")
 
 
 @with_parts_of_run()

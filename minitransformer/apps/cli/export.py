@@ -10,7 +10,7 @@ import argparse
 from functools import partial
 
 from minitransformer.apps.cli.errors import UsageError
-from minitransformer.apps.cli.parser import path
+from minitransformer.apps.cli.parser import add_listed
 from minitransformer.apps.cli.run_options import add_run, load_chosen
 from minitransformer.apps.exchange import QUANTIZATIONS, WRITERS, ExportError, check_new, write_ctranslate2
 
@@ -18,11 +18,7 @@ from minitransformer.apps.exchange import QUANTIZATIONS, WRITERS, ExportError, c
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the run, the program, and where the files go."""
     add_run(parser)
-    parser.add_argument("--to", choices=tuple(WRITERS), required=True, help="the program that will open the model")
-    parser.add_argument("--out", type=path, required=True, metavar="FOLDER", help="the folder to write")
-    parser.add_argument(
-        "--quantization", choices=QUANTIZATIONS, help="the type of the weights, for ctranslate2 (default: float32)"
-    )
+    add_listed(parser, "export", choices={"to": WRITERS, "quantization": QUANTIZATIONS})
 
 
 def run(args: argparse.Namespace) -> int:

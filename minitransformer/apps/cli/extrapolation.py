@@ -10,11 +10,9 @@ from __future__ import annotations
 import argparse
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from minitransformer.apps.cli import results
 from minitransformer.apps.cli.errors import UsageError
-from minitransformer.apps.cli.parser import path
+from minitransformer.apps.cli.parser import add_listed
 from minitransformer.apps.cli.results import run_experiment
 from minitransformer.apps.paper.extrapolation import SIZES, measure_extrapolation
 from minitransformer.apps.paper.position_tasks import TASKS
@@ -27,27 +25,8 @@ STEPS = PositionsSizes.steps
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what to compare, how long to train, and where the results go."""
-    options: dict[str, dict[str, Any]] = {
-        "tasks": {"choices": tuple(TASKS), "help": "what the models learn"},
-        "positions": {"choices": POSITIONS, "help": "the kinds of positions"},
-    }
-    for name, settings in options.items():
-        settings["help"] = f"{settings['help']}: some of {', '.join(settings['choices'])} (default: all)"
-        parser.add_argument(f"--{name}", nargs="+", metavar="NAME", **settings)
-    parser.add_argument("--steps", type=int, help=f"training steps of each model (default: {STEPS})")
-    parser.add_argument(
-        "--out", type=path, metavar="FOLDER",
-        help=f"the folder that keeps the measurements of each model (default: {OUT})",
-    )  # fmt: skip
-    parser.add_argument(
-        "--seeds", type=int, nargs="+", default=[0, 1, 2], metavar="SEED",
-        help="seeds of the initial weights and of the training sentences: each model is trained once with each",
-    )  # fmt: skip
-    parser.add_argument(
-        "--layers", action="store_true",
-        help="compare self-attention, recurrence and convolution instead, with sinusoidal and with learned positions",
-    )  # fmt: skip
-    results.add_arguments(parser)
+    choices = {"tasks": TASKS, "positions": POSITIONS}
+    add_listed(parser, "extrapolation", "results", choices=choices, steps=STEPS, out=OUT)
 
 
 def check(args: argparse.Namespace) -> None:

@@ -14,26 +14,13 @@ from minitransformer import ops
 from minitransformer.apps.cli import own_function
 from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.cli.output_paths import check_writable
-from minitransformer.apps.cli.parser import path
+from minitransformer.apps.cli.parser import add_listed
 from minitransformer.testing import examples, prove, sweep
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the operation or function, its arrays, the seed and the picture."""
-    parser.add_argument(
-        "operation",
-        nargs="?",
-        default="all",
-        help=f"one of {', '.join(ops.registry)}; or all; or MODULE:FUNCTION, a function of your own",
-    )
-    own_function.add_arguments(parser)
-    parser.add_argument("--seed", type=int, default=0, help="seed of the inputs and cotangents")
-    parser.add_argument(
-        "--plot",
-        type=path,
-        metavar="PNG",
-        help="draw the error of finite differences over the step size, for one operation or function",
-    )
+    add_listed(parser, "gradcheck", operations=", ".join(ops.registry))
 
 
 def run(args: argparse.Namespace) -> int:

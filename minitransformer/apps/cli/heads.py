@@ -9,9 +9,9 @@ from __future__ import annotations
 import argparse
 from functools import partial
 
-from minitransformer.apps.cli import results
 from minitransformer.apps.cli.errors import UsageError
-from minitransformer.apps.cli.own_parts import add_with, with_parts_of_run
+from minitransformer.apps.cli.own_parts import with_parts_of_run
+from minitransformer.apps.cli.parser import add_listed
 from minitransformer.apps.cli.results import run_experiment
 from minitransformer.apps.cli.run_options import add_run, load_chosen
 from minitransformer.apps.paper.heads import held_out_groups, measure_heads
@@ -22,11 +22,7 @@ from minitransformer.training import RunFolder
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the run, how many pairs, and where the results go."""
     add_run(parser)
-    add_with(parser)
-    parser.add_argument(
-        "--pairs", type=int, default=500, metavar="N", help="number of held-out pairs, or pieces of a text: the first N"
-    )
-    results.add_arguments(parser)
+    add_listed(parser, "with", "heads", "results")
 
 
 @with_parts_of_run()

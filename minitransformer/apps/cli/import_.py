@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import argparse
 
-from minitransformer.apps.cli.parser import path
+from minitransformer.apps.cli.parser import add_listed
 from minitransformer.apps.exchange import READERS, check_new, write_run
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the program, the folder, and where the run goes."""
-    parser.add_argument("kind", choices=tuple(READERS), help="the program that wrote the model")
-    parser.add_argument("folder", type=path, help="the folder of the model")
-    parser.add_argument("--out", type=path, required=True, metavar="RUN", help="the run folder to write")
+    add_listed(parser, "import", choices={"kind": READERS})
 
 
 def run(args: argparse.Namespace) -> int:

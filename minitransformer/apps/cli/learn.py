@@ -20,7 +20,7 @@ from pathlib import Path
 from minitransformer.apps.cli import clinic
 from minitransformer.apps.cli.chapter_training import LAST, run_training, suggest_training, training_command
 from minitransformer.apps.cli.errors import UsageError
-from minitransformer.apps.cli.parser import path
+from minitransformer.apps.cli.parser import add_listed
 from minitransformer.apps.cli.tutorials import CLONE
 from minitransformer.apps.learn import (
     Book,
@@ -44,24 +44,7 @@ LOOK = 0.3
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what to do, with which exercise, in which folder."""
-    parser.add_argument(
-        "action", nargs="?", metavar="ACTION", choices=ACTIONS, default="watch", help=f"one of {', '.join(ACTIONS)}"
-    )
-    parser.add_argument(
-        "name",
-        nargs="?",
-        help="an exercise, as `list` shows it, or its file; a chapter to train; a patient",
-    )
-    parser.add_argument(
-        "--folder",
-        type=path,
-        help="the folder of your exercises (default: my-exercises, here or in a folder above)",
-    )
-    parser.add_argument(
-        "--json",
-        action="store_true",
-        help="check: print the verdicts on all exercises, or on one, as JSON; the folder does not change",
-    )
+    add_listed(parser, "learn", choices={"action": ACTIONS})
     clinic.add_arguments(parser)
 
 

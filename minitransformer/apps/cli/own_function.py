@@ -35,27 +35,6 @@ class _Row(NamedTuple):
         return self.report is not None and self.report.verdict == "right"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options that a function needs and an operation does not."""
-    parser.add_argument(
-        "--signature",
-        help='the shapes of the arrays of MODULE:FUNCTION, such as "(B, T, D), (D, 3), D >= 1"',
-    )
-    parser.add_argument("--dtype", help="the type of the arrays of MODULE:FUNCTION, such as float32")
-    parser.add_argument(
-        "--backward",
-        metavar="MODULE:FUNCTION",
-        help="the backward pass of MODULE:FUNCTION: d_x, d_w = backward(x, w, d_y). Without it, the function "
-        "is called with the tensors that it takes: of minitransformer, PyTorch, JAX, MyGrad or HIPS autograd",
-    )
-    parser.add_argument(
-        "--detects",
-        type=float,
-        metavar="ERROR",
-        help="the relative error that the check of MODULE:FUNCTION must be able to find, such as 1e-3",
-    )
-
-
 def refuse(args: argparse.Namespace) -> None:
     """Raise a UsageError if an option for a function is given for an operation."""
     for name in OPTIONS:

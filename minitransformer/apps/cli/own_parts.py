@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.cli.model_drawing import draw_model
-from minitransformer.apps.cli.parser import path
+from minitransformer.apps.cli.parser import add_listed
 from minitransformer.apps.cli.progress import note, percent
 from minitransformer.apps.learn import find, find_folder
 from minitransformer.apps.learn.child import Ended
@@ -39,37 +39,9 @@ Command = Callable[[argparse.Namespace], int]
 WIDTH = 78
 
 
-def add_with(parser: argparse.ArgumentParser) -> None:
-    """Add the folder of exercises whose functions are parts of the model."""
-    parser.add_argument(
-        "--with",
-        dest="own",
-        type=path,
-        metavar="FOLDER",
-        help="use the functions of your exercises in the model (see `minitransformer learn`)",
-    )
-
-
 def add_training_options(parser: argparse.ArgumentParser) -> None:
     """Add the folder, and what to do with parts that are wrong."""
-    add_with(parser)
-    parser.add_argument(
-        "--but",
-        action="append",
-        default=[],
-        metavar="EXERCISE",
-        help="with --with: use the engine's function for this part; may be repeated",
-    )
-    parser.add_argument(
-        "--solved",
-        action="store_true",
-        help="with --with: use the engine's function for each part that is not right yet",
-    )
-    parser.add_argument(
-        "--anyway",
-        action="store_true",
-        help="with --with: train with wrong parts, then without them, to see the effect of the mistake",
-    )
+    add_listed(parser, "with", "own-parts")
 
 
 class Choice(NamedTuple):

@@ -1,10 +1,12 @@
-"""A parser of arguments with messages of one line, and the type of arguments that are paths."""
+"""A parser of arguments with messages of one line, the arguments in ``arguments.toml``, and paths as their type."""
 
 from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from difflib import get_close_matches
 from itertools import takewhile
 from pathlib import Path
@@ -63,3 +65,33 @@ def path(text: str) -> Path:
     except (OSError, ValueError) as error:
         raise argparse.ArgumentTypeError(f"{text!r} cannot be a path: {error}") from error
     return Path(text)
+
+
+ARGUMENTS = tomllib.loads(Path(__file__).with_name("arguments.toml").read_text(encoding="utf-8"))
+TYPES = {"int": int, "float": float, "path": path, "time": datetime.fromisoformat}
+
+
+def add_listed(
+    parser: argparse.ArgumentParser, *groups: str, choices: Mapping[str, Iterable[str]] | None = None, **words: object
+) -> None:
+    """Add the arguments of some groups in ``arguments.toml``.
+
+    Parameters
+    ----------
+    parser : ArgumentParser
+        Where to add them.
+    *groups : str
+        The groups, in the order of the help.
+    choices : mapping, optional
+        The values that arguments may have, by the arguments' names without dashes.
+    **words
+        What to fill in for the words in braces; ``choices`` stands for an argument's own choices.
+    """
+    for name, settings in ((name, settings) for group in groups for name, settings in ARGUMENTS[group].items()):
+        given = {**settings}
+        if "type" in given:
+            given["type"] = TYPES[given["type"]]
+        if choices and name.lstrip("-") in choices:
+            given["choices"] = tuple(choices[name.lstrip("-")])
+        given["help"] = given["help"].format(choices=", ".join(given.get("choices", ())), **words)
+        parser.add_argument(name, **given)

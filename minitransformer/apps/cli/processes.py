@@ -12,6 +12,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import TextIO
 
 from minitransformer.apps.cli.errors import UsageError
+from minitransformer.apps.cli.parser import add_listed
 from minitransformer.arrays import backend, blas, choose_card
 from minitransformer.sharding import ALONE, Ranks, forked, launched_rank, start
 
@@ -28,11 +29,7 @@ MANY = 128
 
 def add_distributed(parser: argparse.ArgumentParser) -> None:
     """Add how several processes find each other."""
-    parser.add_argument(
-        "--distributed",
-        choices=("mpi",),
-        help="work in several processes over MPI; needed only if the launcher is not mpiexec or srun",
-    )
+    add_listed(parser, "distributed")
     parser.set_defaults(ranks=ALONE)
 
 

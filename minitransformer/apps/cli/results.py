@@ -10,13 +10,12 @@ from typing import Any
 
 from minitransformer.apps.cli.errors import one_line
 from minitransformer.apps.cli.output_paths import check_writable
-from minitransformer.apps.cli.parser import path
+from minitransformer.apps.cli.parser import add_listed
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add where the results go."""
-    for name, what in (("json", "write all measurements to"), ("plot", "draw a picture into")):
-        parser.add_argument(f"--{name}", type=path, metavar="FILE", help=f"{what} this file")
+    add_listed(parser, "results")
 
 
 def tell(what: str) -> None:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import argparse
 
-from minitransformer.apps.cli.own_parts import add_with, with_parts_of_run
-from minitransformer.apps.cli.parser import path
+from minitransformer.apps.cli.own_parts import with_parts_of_run
+from minitransformer.apps.cli.parser import add_listed
 from minitransformer.apps.cli.processes import add_distributed
 from minitransformer.apps.cli.progress import note, train
 from minitransformer.arrays import backend
@@ -17,8 +17,7 @@ from minitransformer.training import RunFolder, has_ended, lock_folder, resume
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the run."""
-    parser.add_argument("run", type=path, help="a run folder of `minitransformer train`")
-    add_with(parser)
+    add_listed(parser, "resume", "with")
     add_distributed(parser)
 
 

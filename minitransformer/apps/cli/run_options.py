@@ -6,7 +6,7 @@ import argparse
 
 from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.cli.options import with_flags
-from minitransformer.apps.cli.parser import path
+from minitransformer.apps.cli.parser import add_listed
 from minitransformer.apps.cli.progress import note
 from minitransformer.decoding import PAPER, SearchOptions
 from minitransformer.options import OptionError
@@ -16,29 +16,13 @@ from minitransformer.training import WEIGHTS, RunFolder, TrainedRun, load
 
 def add_run(parser: argparse.ArgumentParser) -> None:
     """Add the run and which of its weights."""
-    parser.add_argument("run", type=path, help="a run folder of `minitransformer train` or `import`")
-    parser.add_argument(
-        "--weights",
-        choices=WEIGHTS,
-        help="average: of the last checkpoints, made by `minitransformer average`; mean: over the last steps; best: by "
-        "the score during training; last: after the last step. By default the first of these that exists",
-    )
+    add_listed(parser, "run", choices={"weights": WEIGHTS})
 
 
 def add_beam(parser: argparse.ArgumentParser) -> None:
     """Add the options of beam search."""
-    for name, kind, metavar, text in (
-        ("beam", int, "N", "number of hypotheses; 1 is greedy search"),
-        ("alpha", float, "X", "length penalty, section 6.1"),
-    ):
-        default = getattr(PAPER, name)
-        parser.add_argument(
-            f"--{name}",
-            type=kind,
-            default=None,
-            metavar=metavar,
-            help=f"{text} (default: {default}; for a published model what its authors chose)",
-        )
+    add_listed(parser, "search", beam=PAPER.beam, alpha=PAPER.alpha)
+    parser.set_defaults(beam=None, alpha=None)  # not given
 
 
 def check_beam(args: argparse.Namespace) -> None:

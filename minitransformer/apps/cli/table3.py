@@ -8,11 +8,10 @@ are already trained are reused.
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.cli.options import describe
-from minitransformer.apps.cli.parser import path
+from minitransformer.apps.cli.parser import add_listed
 from minitransformer.apps.cli.results import tell
 from minitransformer.apps.paper.table3 import ROWS, format_means, format_table, variations
 from minitransformer.apps.paper.variations import train_variations
@@ -21,16 +20,7 @@ from minitransformer.arrays import backend
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add how long each model is trained, and which rows."""
-    letters = sorted({row.group for row in ROWS if row.group})
-    parser.add_argument(
-        "rows", nargs="*", default=[], metavar="ROW", help=f"some of {', '.join(letters)}; by default all"
-    )
-    parser.add_argument("--out", type=path, default=Path("runs/table3"), help="the folder of the run folders")
-    parser.add_argument("--steps", type=int, default=450, help="training steps of each model")
-    parser.add_argument(
-        "--seeds", type=int, nargs="+", default=[0], metavar="SEED",
-        help="seeds of the data, the initial weights and dropout: each row is trained once with each",
-    )  # fmt: skip
+    add_listed(parser, "table3", letters=", ".join(sorted({row.group for row in ROWS if row.group})))
 
 
 def run(args: argparse.Namespace) -> int:

@@ -20,7 +20,7 @@ from minitransformer.apps.cli.own_parts import (
     in_place,
     try_own_parts,
 )
-from minitransformer.apps.cli.parser import path
+from minitransformer.apps.cli.parser import add_listed
 from minitransformer.apps.cli.processes import add_distributed
 from minitransformer.apps.learn.model import Parts, Trial, record
 from minitransformer.arrays import backend
@@ -29,8 +29,7 @@ from minitransformer.training import RunFolder, Trainer, check_free, create_run,
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add where the run goes, and all that it depends on."""
-    parser.add_argument("--out", type=path, help="the new run folder; by default runs/TASK or a free name")
-    parser.add_argument("--overwrite", action="store_true", help="replace an existing run in --out")
+    add_listed(parser, "train")
     add_training_options(parser)
     add_distributed(parser)
     add_options(parser)

@@ -9,7 +9,8 @@ import argparse
 import sys
 
 from minitransformer.apps.cli.errors import UsageError
-from minitransformer.apps.cli.own_parts import add_with, with_parts_of_run
+from minitransformer.apps.cli.own_parts import with_parts_of_run
+from minitransformer.apps.cli.parser import add_listed
 from minitransformer.apps.cli.processes import spread_over_cores
 from minitransformer.apps.cli.run_options import add_beam, add_run, check_beam, choose_beam, load_chosen
 from minitransformer.data import normalise_text, split_lines
@@ -21,17 +22,9 @@ from minitransformer.sharding import ALONE
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the run, the text, and how to search."""
     add_run(parser)
-    add_with(parser)
-    parser.add_argument(
-        "text", nargs="*", default=[], help="the text to translate; by default each line of the standard input"
-    )
+    add_listed(parser, "with", "translate")
     add_beam(parser)
-    parser.add_argument(
-        "--n-best",
-        type=int,
-        metavar="N",
-        help="print N translations of each text: number of the text, tab, score, tab, translation",
-    )
+    add_listed(parser, "n-best")
 
 
 def _read_lines() -> list[str]:

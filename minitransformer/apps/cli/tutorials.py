@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from minitransformer.apps.cli.errors import UsageError
+from minitransformer.apps.cli.parser import add_listed
 
 CLONE = Path(__file__).parents[3]
 """The clone of the repository that this package is in, unless it was installed as a wheel."""
@@ -30,8 +31,7 @@ runs npm to look for language servers."""
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add which tutorial is opened, and whether a browser is."""
-    parser.add_argument("number", type=int, nargs="?", default=1, help="the tutorial to open")
-    parser.add_argument("--no-browser", action="store_true", help="print the address, but open no browser")
+    add_listed(parser, "tutorials", "browser")
 
 
 def run(args: argparse.Namespace) -> int:

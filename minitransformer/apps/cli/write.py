@@ -11,7 +11,8 @@ from itertools import islice
 
 from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.cli.options import flag_of, with_flags
-from minitransformer.apps.cli.own_parts import add_with, with_parts_of_run
+from minitransformer.apps.cli.own_parts import with_parts_of_run
+from minitransformer.apps.cli.parser import add_listed
 from minitransformer.apps.cli.run_options import add_run, load_chosen
 from minitransformer.decoding import SamplingOptions
 from minitransformer.options import OptionError
@@ -20,9 +21,7 @@ from minitransformer.options import OptionError
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the run, the beginning of the text, its length, and how characters are drawn."""
     add_run(parser)
-    add_with(parser)
-    parser.add_argument("text", nargs="*", default=[], help="the beginning of the text; by default none")
-    parser.add_argument("--length", type=int, default=500, metavar="N", help="number of characters to write")
+    add_listed(parser, "with", "write")
     for name, declared in SamplingOptions.declarations().items():
         kind = int if name == "top_k" else float
         default = getattr(SamplingOptions(), name)
@@ -33,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             metavar="N" if kind is int else "X",
             help=declared.metadata["help"],
         )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed; another one gives another text")
+    add_listed(parser, "drawing")
 
 
 @with_parts_of_run()
