@@ -8,6 +8,7 @@ import pytest
 from minitransformer.apps.bench import decoding_text, growth_text, processes_text, speed_text
 from minitransformer.apps.bench.anatomy import summarise_anatomy
 from minitransformer.apps.bench.measure import compare
+from minitransformer.apps.bench.pytorch import MORE
 from minitransformer.apps.bench.turns import Outcome
 from minitransformer.apps.bench.workloads import CONFIGURATIONS
 
@@ -58,6 +59,14 @@ def test_few_rounds_give_no_ratio_and_a_busy_machine_is_named(rounds, load):
     assert ("1.75 (1.75 to 1.75)" in report) == (rounds >= 3)
     busy = f"Other programs kept {load:.1f} cores busy when this began: do not trust it; repeat it later"
     assert (busy in report.splitlines()) == (load >= 0.5)
+
+
+@pytest.mark.parametrize("measured", [(), ("eager",), ("compiled",), ("eager", "compiled")])
+def test_what_pytorch_does_more_is_said_if_one_of_its_programs_was_measured(measured):
+    found = made_up.result(("toy",), compiled=0.02)
+    for name in {"eager", "compiled"} - {*measured}:
+        found["configurations"]["toy"]["programs"][name]["failed"] = "out of memory"
+    assert (MORE in " ".join(speed_text(found).split())) == bool(measured)
 
 
 def test_each_line_of_a_program_has_its_own_numbers():

@@ -268,3 +268,17 @@ def test_a_recipe_names_several_files_from_its_folder(tmp_path, capsys):
     status, _, err = said(capsys, "train", "--config", str(recipe), "--out", str(tmp_path / "run"))
     assert status == 2
     assert f"there is no file {tmp_path / 'a.py'}" in err
+
+
+@pytest.mark.parametrize(
+    ("texts", "told"),
+    [
+        ([], "no lines with code"),
+        (["x = 1\ny = 2"], "no lines with code"),
+        (["\nx = 1\n"], "100.0 % of 1"),
+        (["\nx = \n", "\nx = 1\ny = 2\n"], "66.7 % of 3"),
+        (["\nx =" * 1000 + "\n"], "0.0 % of 1,000"),
+    ],
+)
+def test_the_share_of_lines_that_parse_in_words(texts, told):
+    assert text_runs._share(texts) == told

@@ -4,6 +4,7 @@ import base64
 import json
 from contextlib import suppress
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from toml_cases import cases_from_toml
 
 import minitransformer as mt
 from minitransformer import tracing
-from minitransformer.apps.explorer import RequestError, Session
+from minitransformer.apps.explorer import RequestError, Session, growth
 from minitransformer.apps.explorer.session import REQUESTS
 from minitransformer.data import END, START, Characters, Words
 from minitransformer.training import load
@@ -262,6 +263,21 @@ def test_training_is_measured_at_each_checkpoint(session, run):
     assert found["norms"][f"{CROSS}.w_in"][-1] == pytest.approx(np.linalg.norm(weights))
     assert len(session.training({"text": TEXT})["attention"]) == 9
     assert all(parameter.grad is None for parameter in run.model.parameters())
+
+
+@pytest.mark.parametrize(
+    ("most", "thirds", "shown"),
+    [(3, 3, [0, 1, 2]), (2, 3, [0, 2]), (3, 2.99, [0, 2]), (3, 1.5, [0, 2]), (3, 1.49, [2]), (3, 0, [2])],
+)
+def test_of_many_checkpoints_some_are_measured_and_the_last_always(session, monkeypatch, most, thirds, shown):
+    """Too many checkpoints are not measured; of too many attention weights, those of fewer checkpoints are shown."""
+    one = prod(session.training({"text": TEXT, "key": CROSS})["attention"][0]["shape"])
+    monkeypatch.setattr(growth, "MOST_CHECKPOINTS", most)
+    monkeypatch.setattr(growth, "MOST_WEIGHTS", int(thirds * one) or 1)
+    found = session.training({"text": TEXT, "key": f"{CROSS}.w_out"})
+    assert [one["checkpoint"] for one in found["attention"]] == shown
+    assert found["steps"] == (shown if most < 3 else [0, 1, 2])
+    assert {len(row) for row in (found["loss"], *found["norms"].values())} == {len(found["steps"])}
 
 
 @cases_from_toml

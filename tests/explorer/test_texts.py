@@ -76,6 +76,19 @@ def test_every_answer_is_json(text_session, trace):
     assert all(text.startswith(TEXT) for text in found["training"]["translations"])
 
 
+@pytest.mark.parametrize(("of", "texts"), [("session", ["one", "two"]), ("text_session", ["x1 = ", "x2 = ", "x12 ="])])
+def test_each_text_is_measured_at_each_checkpoint(request, of, texts):
+    """Also if another text of as many tokens was measured before, with a source and without one."""
+    session = request.getfixturevalue(of)
+    for text in texts:
+        tokens = [token["id"] for token in session.trace({"text": text})["target_out"]]
+        found = session.training({"text": text})
+        assert found["steps"] == [0, 1, 2]
+        for step, loss in zip(found["steps"], found["loss"], strict=True):
+            trace = session.trace({"text": text, "checkpoint": step, "target": tokens})
+            assert loss == pytest.approx(trace["objective"]["value"], rel=1e-5)
+
+
 def test_a_trace_is_that_of_the_model(text_session, trace):
     ids = [START, *(token["id"] for token in trace["target_out"])]
     whole = tracing.trace(tracing.in_double(text_session.run.model), [ids])

@@ -79,15 +79,33 @@ def test_two_steps_in_a_row_or_the_shortest_one_show_a_claimed_slope(part, expec
     assert _turns_below(loss, scatter=64.0, claimed=1.0, slope=0.0, rounding=1e-9, spacing=1.0) == expected
 
 
-@pytest.mark.parametrize(("bend", "expected"), [(0.0, "right"), (1e-5, "right"), (0.015, "kink"), (0.3, "kink")])
-def test_a_bend_that_no_entry_shows_is_found_from_a_thousandth_on(bend, expected):
-    """Along each entry the smaller of two sizes is 0; along others it bends."""
+def bent(x):
+    """Return what is 0 along each of two entries, and at 0; on every other line through 0 it has a slope."""
+    return x[:1] * x[1:] ** 2 / np.maximum((x * x).sum(keepdims=True), 1e-300)
 
+
+@pytest.mark.parametrize(("size", "expected"), [(0.0, "right"), (2e-3, "right"), (0.03, "kink"), (0.3, "kink")])
+def test_a_slope_that_is_no_sum_of_those_along_entries_is_found_from_a_thousandth_on(size, expected):
     def f(x):
-        return x.sum(keepdims=True) + bend * np.abs(x).min(keepdims=True)
+        return x[:1] + x[1:] + size * bent(x)
 
     for seed in range(4):
         assert verdict(f, lambda x, d_y: d_y * np.ones(2), [0.0, 0.0], seed=seed).verdict == expected
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("n", [2, 8])
+def test_a_piece_that_needs_all_other_entries_on_one_side_is_found(sign, n):
+    """The least of n numbers, if all are above 0: at 0 its gradient has a single 1, but no entry alone changes it."""
+
+    def f(x, y):
+        return sign * np.maximum(0, (sign * x).min(keepdims=True)) + 0.1 * bent(y)
+
+    for claimed, expected in ((1, "kink"), (2, "wrong")):
+        d_x = claimed * np.eye(n)[n // 2]
+        report = verdict(f, lambda x, y, d_y, d_x=d_x: (d_y * d_x, 0 * y), np.zeros(n), np.zeros(2), kinks="accept")
+        assert report.verdict == expected
+        assert ("more than two smooth pieces of the function meet at x" in report.cause) == (claimed == 1)
 
 
 @pytest.mark.parametrize(
