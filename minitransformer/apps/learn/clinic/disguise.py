@@ -8,28 +8,13 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
-NAMES = {
-    "draw_batch": ("draw_batch", "make_batch", "new_batch", "random_batch", "sample_batch"),
-    "DecoderLayer": ("DecoderLayer", "DecoderBlock", "LayerOfDecoder", "WritingLayer"),
-    "Model": ("Model", "Network", "Reverser", "Backwards", "SmallTransformer"),
-    "learning_rate": ("learning_rate", "rate_at", "rate_of", "schedule"),
-    "source_mask": ("source_mask", "memory_mask", "mask_of_source", "keys_seen", "read_mask"),
-    "target_mask": ("target_mask", "own_mask", "mask_of_target", "written_seen"),
-    "source": ("source", "given", "question", "encoder_ids"),
-    "target": ("target", "reply", "written", "decoder_ids", "result"),
-    "memory": ("memory", "encoded", "states", "read"),
-    "logits": ("logits", "scores", "outputs", "next_scores", "z"),
-    "weight": ("weight", "parameter", "w", "matrix"),
-    "optimiser": ("optimiser", "adam", "optimizer", "updates"),
-    "layer": ("layer", "block", "part", "one"),
-    "rows": ("rows", "lines", "numbers", "examples"),
-    "row": ("row", "line", "number", "example"),
-    "ids": ("ids", "tokens", "indices", "words"),
-}
+NAMES: dict[str, list[str]] = tomllib.loads(Path(__file__).with_name("names.toml").read_text(encoding="utf-8"))
 """What stands in the healthy script, and what may stand in its place."""
 SEEDS = 3
 """The healthy script learns with seeds 1 to 3 (see ``visit.SCORE``); slightly smaller sizes need more steps."""

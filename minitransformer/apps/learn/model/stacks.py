@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 
@@ -17,59 +19,19 @@ class Sublayer(NamedTuple):
     """Whether a decoder alone lacks it."""
 
 
-EMBEDDING = ("repeated-ids", "embedding-scale", "sinusoidal-positions")
-DROPOUT = ("dropout-forward", "dropout-backward")
-ATTENTION = (
-    "padding-mask", "split-heads", "scaled-scores", "softmax-of-large-scores", "a-row-that-sees-nothing", "merge-heads",
-    "weights-and-values-backward", "softmax-backward", "queries-and-keys-backward", "one-weight-for-a-batch",
-    "grouped-heads-backward",
-)  # fmt: skip
-SELF_ATTENTION = (*ATTENTION, "self-attention-backward", "rotary-forward", "rotary-backward")
-NORM = (
-    "residual-connection", "layer-norm-forward", "layer-norm-backward", "gain-and-bias-gradients", "rms-norm-forward",
-    "rms-norm-backward",
-)  # fmt: skip
-FEED_FORWARD = ("feed-forward-backward", "swiglu-backward")
-ADD_AND_NORM = Sublayer("add & norm", (*NORM, *DROPOUT), layered=True)
+def _read() -> dict[str, tuple[Sublayer, ...]]:
+    stacks = tomllib.loads(Path(__file__).with_name("stacks.toml").read_text(encoding="utf-8"))
+    shared = stacks.pop("parts")
+    return {
+        name: tuple(
+            Sublayer(**{**one, "parts": tuple(part for word in one["parts"] for part in shared.get(word, [word]))})
+            for one in sublayers
+        )
+        for name, sublayers in stacks.items()
+    }
 
-STACKS: dict[str, tuple[Sublayer, ...]] = {
-    "encoder": (
-        Sublayer("embedding + positions", (*EMBEDDING, *DROPOUT)),
-        Sublayer("self-attention", SELF_ATTENTION, layered=True),
-        ADD_AND_NORM,
-        Sublayer("feed-forward", FEED_FORWARD, layered=True),
-        ADD_AND_NORM,
-    ),
-    "decoder": (
-        Sublayer("embedding + positions", ("shifted-targets", *EMBEDDING, *DROPOUT)),
-        Sublayer("masked self-attention", ("causal-mask", *SELF_ATTENTION), layered=True),
-        ADD_AND_NORM,
-        Sublayer("cross-attention", ATTENTION, layered=True, reads_encoder=True),
-        ADD_AND_NORM._replace(reads_encoder=True),
-        Sublayer("feed-forward", FEED_FORWARD, layered=True),
-        ADD_AND_NORM,
-        Sublayer("linear", ("linear-backward",)),
-        Sublayer("softmax", ("softmax-of-large-scores",)),
-        Sublayer("loss", ("cross-entropy-forward", "smoothed-targets", "label-smoothing-backward")),
-    ),
-    "training": (
-        Sublayer("initial weights", ("xavier",)),
-        Sublayer(
-            "walk over the graph",
-            (
-                "order-of-a-graph", "walk-back", "add-with-broadcasting", "product-rule", "transpose-and-reshape",
-                "unbroadcast",
-            ),
-        ),
-        Sublayer("Adam", ("adam-step",)),
-        Sublayer("warm-up", ("warm-up",)),
-    ),
-    "decoding": (
-        Sublayer("greedy", ("greedy-decoding",)),
-        Sublayer("beam search", ("beam-step", "length-penalty")),
-        Sublayer("sampling", ("top-p",)),
-    ),
-}  # fmt: skip
+
+STACKS = _read()
 """The stacks; data flows from the first sub-layer to the last."""
 
 
