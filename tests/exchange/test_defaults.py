@@ -177,6 +177,14 @@ def test_what_ctranslate2_omits_has_its_default(tmp_path, gone, change):
     np.testing.assert_array_equal(published.state["output_bias"][:4], [-1e4, -1e4, bias[end - 1], bias[unknown - 1]])
 
 
+@pytest.mark.parametrize("name", ["eos_token", "bos_token", "add_source_eos", "add_source_bos", "layer_norm_epsilon"])
+def test_null_says_no_more_to_ctranslate2_than_nothing(tmp_path, name):
+    write_ctranslate2_folder(tmp_path, {name})
+    omitted, path = options(read_ctranslate2(tmp_path)), tmp_path / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), name: None}))
+    assert options(read_ctranslate2(tmp_path)) == omitted
+
+
 def test_the_specification_decides_the_heads_of_ctranslate2(tmp_path):
     gone = {"encoder/num_heads", "decoder/num_heads"}
     for name, heads in (("TransformerBase", 8), ("TransformerBig", 16)):
@@ -207,6 +215,7 @@ RULES = {
 }  # fmt: skip
 OF_RULES = toml_table(__file__, "OF_RULES")
 OF_CONFIG = toml_table(__file__, "OF_CONFIG")
+OFF_AND_ON = toml_table(__file__, "OFF_AND_ON")
 OF_TOKENISER = ("pad_token", "eos_token", "unk_token", "separate_vocabs")
 
 
@@ -249,6 +258,17 @@ def test_what_hugging_face_omits_has_its_default(tmp_path, name):
     np.testing.assert_array_equal(published.state["output_bias"], [bias[-1], -1e4, *bias[:-1]])
 
 
+@pytest.mark.parametrize("name", [*OF_RULES, *OF_CONFIG, *OFF_AND_ON])
+def test_null_says_no_more_to_hugging_face_than_nothing(tmp_path, name):
+    for generation in (None, RULES):
+        found = []
+        for said in ({}, {name: None}):
+            rules = None if generation is None else {**without(generation, {name}), **said}
+            write_huggingface_folder(tmp_path, {name} - said.keys(), rules, **said)
+            found.append(options(read_huggingface(tmp_path)))
+        assert found[0] == found[1]
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # Two files, or two fields, that say different things
 
@@ -288,9 +308,6 @@ def test_the_special_tokens_of_hugging_face_are_those_of_the_rules(tmp_path):
         write_huggingface_folder(tmp_path, generation=RULES | ids | {name: [0, 5]})
         with pytest.raises(FileError, match=rf"generation_config.json: {name} is \[0, 5\], expected the id of one"):
             read_huggingface(tmp_path)
-
-
-OFF_AND_ON = toml_table(__file__, "OFF_AND_ON")
 
 
 @pytest.mark.parametrize("name", OFF_AND_ON)

@@ -431,6 +431,20 @@ def test_a_damaged_chart_is_begun_again(tmp_path):
         assert Chart.read(tmp_path) == Chart()
 
 
+def test_a_chart_lists_each_patient_once_in_order(tmp_path):
+    (tmp_path / "clinic").mkdir()
+    for kind, number in (("healed", 5), ("diagnosed", 2), ("healed", 1), ("healed", 5), ("diagnosed", 2)):
+        Chart.read(tmp_path).noted(tmp_path, kind, number)
+    assert Chart.read(tmp_path) == Chart(diagnosed=[2], healed=[1, 5])
+
+
+def test_held_out_rows_have_three_to_five_digits_of_every_kind():
+    rows = examination_module.held_out(200)
+    assert {len(row) for row in rows} == {3, 4, 5}
+    assert {digit for row in rows for digit in row} == {*range(3, 13)}
+    assert rows[:9] != examination_module.held_out(9, seed=3)
+
+
 @in_full
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
 def test_each_patient_is_sick_in_its_own_way(case, tmp_path):

@@ -30,6 +30,13 @@ pytestmark = pytest.mark.numpy_only("an experiment, on the processor")
 TINY = PositionsSizes(n=8, times=(1, 1.5, 4), d_model=8, n_heads=2, n_layers=1, d_ff=8, batch=4, steps=3, fresh=5)
 
 
+@pytest.mark.parametrize(
+    ("n", "times", "lengths"), [(8, (1, 1.5, 4), [8, 12, 32]), (32, (1, 1.25), [32, 40]), (10, (0.29, 2.26), [3, 23])]
+)
+def test_measured_lengths_are_multiples_rounded_to_the_nearest(n, times, lengths):
+    assert replace(TINY, n=n, times=times).lengths == lengths
+
+
 def test_recall_asks_for_the_symbol_so_far_back():
     ids, targets, answers = Recall(distance=3).draw(10, 5, np.random.default_rng(0))
     assert (ids[:, 0] == 8).all()
