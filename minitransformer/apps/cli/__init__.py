@@ -13,7 +13,7 @@ from keyword import iskeyword
 from pathlib import Path
 from types import ModuleType
 
-from minitransformer.apps.cli.parser import Parser
+from minitransformer.apps.cli.parser import ARGUMENTS, Parser
 from minitransformer.console import accept_all_characters, fit_terminal, protect_terminal
 
 __all__ = ["main"]
@@ -43,30 +43,7 @@ class _Commands(Mapping[str, ModuleType]):
         return source.split('"""', 2)[1]
 
 
-COMMANDS = _Commands(
-    "train",
-    "resume",
-    "average",
-    "translate",
-    "write",
-    "evaluate",
-    "attention",
-    "explore",
-    "import",
-    "export",
-    "gradcheck",
-    "learn",
-    "course",
-    "tutorials",
-    "bench",
-    "table1",
-    "paths",
-    "recall",
-    "extrapolation",
-    "table3",
-    "changes",
-    "heads",
-)
+COMMANDS = _Commands(*ARGUMENTS["commands"])
 """Each command is the module of its name, or ``import_``: ``add_arguments(parser)``, ``run(args)``, and a docstring for
 ``--help``."""
 

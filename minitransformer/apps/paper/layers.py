@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from minitransformer import ops
 from minitransformer.arrays import Array
 from minitransformer.autograd import Operation
+from minitransformer.files import read_toml
 
 
 class LayerSizes(NamedTuple):
@@ -26,7 +28,12 @@ class LayerSizes(NamedTuple):
 class Layer:
     """A row of the table: the paper's formulas, and how the operation is called."""
 
-    theory: tuple[str, str, str]
+    operation: Operation
+    arrays: Callable[[LayerSizes, np.random.Generator], tuple[Array, ...]]
+    """Draw the operation's arrays; weights have a variance of 1 over the number of their inputs."""
+    options: Callable[[LayerSizes], dict[str, Any]] = lambda sizes: {}
+    _: KW_ONLY
+    theory: Sequence[str]
     """Complexity per layer, sequential operations and maximum path length, in the paper's words."""
     complexity: Mapping[str, float]
     """The exponent of each size in the complexity."""
@@ -34,10 +41,6 @@ class Layer:
     """The exponent of n in the sequential operations."""
     path: Mapping[str, float]
     """The exponent of each size in the path length; for ``log_k n`` its factor."""
-    operation: Operation
-    arrays: Callable[[LayerSizes, np.random.Generator], tuple[Array, ...]]
-    """Draw the operation's arrays; weights have a variance of 1 over the number of their inputs."""
-    options: Callable[[LayerSizes], dict[str, Any]] = lambda sizes: {}
 
 
 def _queries_keys_values(sizes: LayerSizes, rng: np.random.Generator) -> tuple[Array, ...]:
@@ -55,39 +58,11 @@ def _convolution_arrays(sizes: LayerSizes, rng: np.random.Generator) -> tuple[Ar
     return rng.normal(size=(1, n, d)), rng.normal(size=(k, d, d)) / np.sqrt(k * d)
 
 
-LAYERS = {
-    "self-attention": Layer(
-        ("n² d", "1", "1"),
-        {"n": 2, "d": 1},
-        0,
-        {"n": 0},
-        ops.scaled_dot_product_attention,
-        _queries_keys_values,
-    ),
-    "recurrent": Layer(
-        ("n d²", "n", "n"),
-        {"n": 1, "d": 2},
-        1,
-        {"n": 1},
-        ops.recurrence,
-        _recurrence_arrays,
-    ),
-    "convolutional": Layer(
-        ("k n d²", "1", "log_k n"),
-        {"k": 1, "n": 1, "d": 2},
-        0,
-        {"log_k n": 1},
-        ops.convolution,
-        _convolution_arrays,
-        lambda sizes: {"causal": True},
-    ),
-    "restricted self-attention": Layer(
-        ("r n d", "1", "n / r"),
-        {"r": 1, "n": 1, "d": 1},
-        0,
-        {"n": 1, "r": -1},
-        ops.local_attention,
-        _queries_keys_values,
-        lambda sizes: {"radius": sizes.r},
-    ),
+_FORMULAS = read_toml(Path(__file__).with_name("layers.toml"))
+_RUN: dict[str, tuple[Any, ...]] = {
+    "self-attention": (ops.scaled_dot_product_attention, _queries_keys_values),
+    "recurrent": (ops.recurrence, _recurrence_arrays),
+    "convolutional": (ops.convolution, _convolution_arrays, lambda sizes: {"causal": True}),
+    "restricted self-attention": (ops.local_attention, _queries_keys_values, lambda sizes: {"radius": sizes.r}),
 }
+LAYERS = {name: Layer(*run, **_FORMULAS[name]) for name, run in _RUN.items()}

@@ -14,12 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
+from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
 from minitransformer.apps.bench.report import fold, wrap
 from minitransformer.apps.paper.means import compare_means, holm
 from minitransformer.apps.paper.variations import Result
+from minitransformer.files import read_toml
 from minitransformer.tasks import build
 from minitransformer.training import Configuration
 
@@ -38,18 +40,7 @@ class Row(NamedTuple):
         return "-".join([self.group or "base", *(f"{key}-{value}" for key, value in self.changes.items())])
 
 
-ROWS = (
-    Row("", {}),
-    *(Row("A", {"n_heads": n, "d_k": 64 // n, "d_v": 64 // n}) for n in (1, 2, 8, 16)),
-    *(Row("B", {"d_k": d_k, "d_v": 16}) for d_k in (4, 8)),
-    *(Row("C", {"n_layers": n}) for n in (1, 3, 4)),
-    Row("C", {"d_model": 32, "d_k": 8, "d_v": 8}),
-    Row("C", {"d_model": 128, "d_k": 32, "d_v": 32}),
-    *(Row("C", {"d_ff": d_ff}) for d_ff in (128, 512)),
-    *(Row("D", {"dropout": p}) for p in (0.0, 0.2)),
-    *(Row("D", {"label_smoothing": e}) for e in (0.0, 0.2)),
-    Row("E", {"positions": "learned"}),
-)
+ROWS = [Row(row.pop("group"), row) for row in read_toml(Path(__file__).with_name("table3.toml"))["rows"]]
 
 
 def variations(rows: Sequence[Row], **base: Any) -> dict[str, Configuration]:
