@@ -58,7 +58,7 @@ class MultiHeadAttention(Module):
         self.w_in = weights(w_in, dtype)  # [W_Q | W_K | W_V]
         self.w_out = weights(xavier(rng, concat, d_model), dtype)
         self.b_in = Parameter(xp.zeros(queries + keys + values, dtype=dtype)) if options.attention_bias else None
-        self.b_out = Parameter(xp.zeros(d_model, dtype=dtype)) if options.attention_bias else None
+        self.b_out = Parameter(xp.zeros(d_model, dtype=dtype)) if options.attention_bias is True else None
 
     def __call__(
         self,
@@ -115,7 +115,7 @@ class MultiHeadAttention(Module):
     def _later_options(self, x: Tensor, memory: Tensor | None) -> dict[str, Any]:
         """Return what grouped-query attention needs; nothing for the paper's attention."""
         o = self.options
-        rotate = memory is None and o.positions == "rotary"
+        rotate = o.rotation if memory is None and o.positions == "rotary" else False
         bias = memory is None and o.positions == "alibi"
         if not (rotate or bias) and o.kv_heads == o.n_heads:
             return {}
@@ -151,7 +151,9 @@ class MultiHeadAttention(Module):
             n_turned = n_queries + o.kv_heads * o.key_size
             # All rows have one position, so they are rows of a head of one position.
             rows = projected[..., :n_turned].reshape(*x.shape[:2], -1, 1, o.key_size)
-            projected[..., :n_turned] = ops.rotary.forward(rows, past.position)[0].reshape(*x.shape[:2], n_turned)
+            projected[..., :n_turned] = ops.rotary.forward(rows, past.position, rotation=o.rotation)[0].reshape(
+                *x.shape[:2], n_turned
+            )
         if own:
             self._store(projected[..., n_queries:], stored)
         if own and past is not None and past.distances is not None:
@@ -223,13 +225,16 @@ class FeedForward(Module):
         inner = 2 if options.activation == "swiglu" else 1  # gates and values, side by side
         w1 = np.concatenate([xavier(rng, d_model, d_ff) for _ in range(inner)], axis=1)
         self.w1 = weights(w1, dtype)
-        self.b1 = Parameter(xp.zeros(inner * d_ff, dtype=dtype))
+        has_bias = options.feed_forward_bias
+        self.b1 = Parameter(xp.zeros(inner * d_ff, dtype=dtype)) if has_bias else None
         self.w2 = weights(xavier(rng, d_ff, d_model), dtype)
-        self.b2 = Parameter(xp.zeros(d_model, dtype=dtype))
+        self.b2 = Parameter(xp.zeros(d_model, dtype=dtype)) if has_bias else None
 
     def __call__(self, x: Tensor) -> Tensor:
         """Apply the network to each position: (B, T, D) -> (B, T, D)."""
         if self.options.activation == "relu":
+            assert self.b1 is not None
+            assert self.b2 is not None
             return ops.feed_forward(x, self.w1, self.b1, self.w2, self.b2)
         activation, options = ACTIVATIONS[self.options.activation]
         hidden = activation(ops.linear(x, self.w1, self.b1), **options)
@@ -237,11 +242,12 @@ class FeedForward(Module):
 
     def step(self, x: Array) -> Array:
         """Do the same on arrays."""
+        b1, b2 = (None if bias is None else bias.data for bias in (self.b1, self.b2))
         if self.options.activation == "relu":
-            return ops.feed_forward.forward(x, self.w1.data, self.b1.data, self.w2.data, self.b2.data)[0]
+            return ops.feed_forward.forward(x, self.w1.data, b1, self.w2.data, b2)[0]
         activation, options = ACTIVATIONS[self.options.activation]
-        hidden = activation.forward(ops.linear.forward(x, self.w1.data, self.b1.data)[0], **options)[0]
-        return ops.linear.forward(hidden, self.w2.data, self.b2.data)[0]
+        hidden = activation.forward(ops.linear.forward(x, self.w1.data, b1)[0], **options)[0]
+        return ops.linear.forward(hidden, self.w2.data, b2)[0]
 
 
 class LayerNorm(Module):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, TypeVar
 
+from minitransformer.ops.rotary import Rotation
 from minitransformer.options import OptionError, Options, option
 
 QUERIES = 256
@@ -71,8 +72,12 @@ class ModelOptions(Options):
     scale_embeddings: bool = option(
         True, "whether embeddings are multiplied by sqrt(D), section 3.4", flag=False, added=True
     )
-    attention_bias: bool = option(
-        False, "whether attention's projections have biases; the paper's have none", flag=False, added=True
+    attention_bias: bool | str = option(
+        False, 'whether attention\'s projections have biases (True), or those of queries, keys and values ("inputs"); '
+        "the paper's have none", choices=(False, True, "inputs"), flag=False, added=True,
+    )  # fmt: skip
+    feed_forward_bias: bool = option(
+        True, "whether the layers of the feed-forward networks have biases; the paper's do", flag=False, added=True
     )
     output_bias: bool = option(
         False, "whether the last linear layer has a bias; the paper's has none", flag=False, added=True
@@ -90,7 +95,8 @@ class ModelOptions(Options):
         1e-5, "ε of layer norm, added to the variance (or the mean square)", above=0, flag=False, added=True
     )
     position_layout: str = option(
-        "interleaved", "sinusoidal positions: sines and cosines alternate, or all sines come first",
+        "interleaved", "sinusoidal positions: sines and cosines alternate, or all sines come first; rotary positions: "
+        "neighbours are a pair, or features of the first and the second half",
         choices=("interleaved", "halves"), flag=False, added=True,
     )  # fmt: skip
     position_scale: str = option(
@@ -99,6 +105,22 @@ class ModelOptions(Options):
     )  # fmt: skip
     first_position: int = option(
         0, "sinusoidal positions: the number of the first one", at_least=0, flag=False, added=True
+    )
+    rotary_base: float = option(
+        10000.0, "rotary positions: the base of the frequencies", above=1, flag=False, added=True
+    )
+    rotary_factor: float = option(
+        1.0, "rotary positions: how many times more slowly slow pairs turn, for longer texts than those of the first "
+        "training", at_least=1, flag=False, added=True,
+    )  # fmt: skip
+    rotary_low: float = option(
+        1.0, "rotary positions: a pair with fewer turns in the first training's length is slow", flag=False, added=True
+    )
+    rotary_high: float = option(
+        4.0, "rotary positions: a pair with more turns in that length is not", flag=False, added=True
+    )
+    rotary_length: float = option(
+        8192.0, "rotary positions: the length of the first training", above=0, flag=False, added=True
     )
     source_end: bool = option(
         True, "whether the end token follows a source sentence, as it follows a target sentence", flag=False, added=True
@@ -125,6 +147,17 @@ class ModelOptions(Options):
             raise OptionError(
                 f"{self.owner}: rotary positions turn pairs of features: d_k must be even, found {self.key_size}",
                 "positions", "d_k", "d_model", "n_heads",
+            )  # fmt: skip
+        if self.activation == "relu" and not self.feed_forward_bias:
+            raise OptionError(
+                f"{self.owner}: a feed-forward network with relu has biases: set feed_forward_bias, or choose another "
+                "activation",
+                "feed_forward_bias", "activation",
+            )  # fmt: skip
+        if self.rotary_low >= self.rotary_high:
+            raise OptionError(
+                f"{self.owner}: rotary_low must be below rotary_high, found {self.rotary_low} and {self.rotary_high}",
+                "rotary_low", "rotary_high",
             )  # fmt: skip
         if self.position_scale == "d_model-2" and (self.d_model < 4 or self.d_model % 2):
             raise OptionError(
@@ -162,6 +195,12 @@ class ModelOptions(Options):
     def key_size(self) -> int:
         """Dk, the size of a head's queries and keys."""
         return self.d_k or self.d_model // self.n_heads
+
+    @property
+    def rotation(self) -> Rotation:
+        """How rotary positions turn queries and keys."""
+        frequencies = self.rotary_base, self.rotary_factor, self.rotary_low, self.rotary_high, self.rotary_length
+        return Rotation(self.position_layout, *frequencies)
 
     @property
     def value_size(self) -> int:

@@ -41,15 +41,15 @@ from minitransformer.ops.heads import (
 )
 from minitransformer.ops.linear import affine
 from minitransformer.ops.linear import backward as linear_backward
+from minitransformer.ops.rotary import PAPER, Rotation, rotary
 from minitransformer.ops.rotary import composed as composed_rotary
-from minitransformer.ops.rotary import rotary
 from minitransformer.ops.scaled_dot_product_attention import composed as composed_attention
 from minitransformer.ops.scaled_dot_product_attention import scaled_dot_product_attention as attention
 from minitransformer.stand_ins import replaceable
 
 
 def check(
-    x: Any, memory: Any, w_in: Any, w_out: Any, b_in: Any, b_out: Any, n_heads: int, n_kv_heads: int, rotate: bool
+    x: Any, memory: Any, w_in: Any, w_out: Any, b_in: Any, b_out: Any, n_heads: int, n_kv_heads: int, rotate: Any
 ) -> Sizes:
     """Check the arrays and the numbers of heads; return the sizes."""
     check_floats("grouped_query_attention", x=x, memory=memory, w_in=w_in, w_out=w_out, b_in=b_in, b_out=b_out)
@@ -96,7 +96,7 @@ def forward(
     n_kv_heads: int = 8,
     causal: bool = False,
     block_size: int | None = None,
-    rotate: bool = False,
+    rotate: bool | Rotation = False,
     bias: Array | None = None,
 ) -> tuple[Array, Any]:
     """Return the output of H attentions to G heads of keys and values.
@@ -111,8 +111,8 @@ def forward(
         The output projection.
     n_kv_heads : int
         The number of heads of keys and values, G.
-    rotate : bool
-        Whether queries and keys are turned by their positions, in self-attention. See ``rotary``.
+    rotate : bool or Rotation
+        Whether queries and keys are turned by their positions, in self-attention, and how. See ``rotary``.
     bias : array, broadcastable to (B, H, Tq, Tk), optional
         Constants that are added to the scores. See ``alibi``.
 
@@ -140,7 +140,10 @@ def forward(
     sizes = check(x, memory, w_in, w_out, b_in, b_out, n_heads, n_kv_heads, rotate)
     queries, keys_values = project(x, memory, w_in, b_in, sizes.queries)
     q, k, v = by_head(queries, keys_values, sizes)  # (1)
-    (q_turned, saved_turn), (k_turned, _) = map(rotary.forward, (q, k)) if rotate else ((q, None), (k, None))  # (3)
+    (q_turned, saved_turn), (k_turned, _) = (q, None), (k, None)
+    if rotate:
+        rotation = rotate if isinstance(rotate, Rotation) else PAPER
+        (q_turned, saved_turn), (k_turned, _) = (rotary.forward(part, rotation=rotation) for part in (q, k))  # (3)
     k_heads, v_heads = (xp.repeat(part, n_heads // n_kv_heads, axis=1) for part in (k_turned, v))  # (2)
     concat = xp.empty((*x.shape[:-1], w_out.shape[0]), dtype=x.dtype)
     options = {"mask": mask, "causal": causal, "block_size": block_size, "bias": bias}
@@ -184,13 +187,15 @@ def composed(
     n_kv_heads: int = 8,
     causal: bool = False,
     block_size: int | None = None,
-    rotate: bool = False,
+    rotate: bool | Rotation = False,
     bias: Array | None = None,
 ) -> Tensor:
     """Return the same function in elementary operations, all queries at once."""
     sizes = check(x, memory, w_in, w_out, b_in, b_out, n_heads, n_kv_heads, rotate)
     q, k, v = composed_project(x, memory, w_in, b_in, sizes)
-    q, k = (composed_rotary(q), composed_rotary(k)) if rotate else (q, k)
+    if rotate:
+        rotation = rotate if isinstance(rotate, Rotation) else PAPER
+        q, k = (composed_rotary(part, rotation=rotation) for part in (q, k))
     head = [h * n_kv_heads // n_heads for h in range(n_heads)]
     y = composed_attention(q, k[:, head], v[:, head], mask, causal, block_size, bias)
     return composed_output(y, w_out, b_out)

@@ -22,6 +22,7 @@ from minitransformer.ops.dropout import draw
 from minitransformer.ops.grouped_query_attention import sum_groups
 from minitransformer.ops.heads import Sizes
 from minitransformer.ops.multi_head_attention import check as check_heads
+from minitransformer.ops.rotary import PAPER, Rotation
 from minitransformer.stand_ins import reference
 
 Functions = Mapping[str, Callable[..., Any]]
@@ -267,8 +268,12 @@ def gates(f: Functions, saved: Any, d_y: Array) -> tuple[Array]:
     return (like(f["swiglu-backward"](x, d_y), x),)
 
 
-def rotary(f: Functions, x: Array, first: int = 0, out: Array | None = None) -> tuple[Array, Any]:
-    """Return queries or keys, turned by their positions."""
+def rotary(
+    f: Functions, x: Array, first: int = 0, out: Array | None = None, rotation: Rotation = PAPER
+) -> tuple[Array, Any]:
+    """Return queries or keys, turned by their positions; other pairs and frequencies are the engine's."""
+    if rotation != PAPER:
+        return reference(ops.rotary.forward)(x, first, out, rotation)
     _, saved = reference(ops.rotary.forward)(x, first)  # for the cosines and sines
     y = like(f["rotary-forward"](x, np.arange(first, first + x.shape[-2])), x)
     if out is not None:
@@ -279,7 +284,9 @@ def rotary(f: Functions, x: Array, first: int = 0, out: Array | None = None) -> 
 
 def rotary_backward(f: Functions, saved: Any, d_y: Array, out: tuple[Array | None] = (None,)) -> tuple[Array]:
     """Return the gradient of what was turned."""
-    cos, sin = saved
+    cos, sin, layout = saved
+    if layout != PAPER.layout:
+        return reference(ops.rotary.backward)(saved, d_y, out)
     d_x = like(f["rotary-backward"](cos, sin, d_y), d_y)
     if out[0] is not None:
         out[0][...] = d_x
