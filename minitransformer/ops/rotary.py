@@ -25,7 +25,7 @@ training, by a factor f; between the thresholds a and b of L ω_i / 2π turns, g
 
 The algebra in full: docs/derivations/rotary.md.
 
-Source: RoFormer (Su et al., 2021), section 3.2; (10) and (11): The Llama 3 Herd of Models (2024) and its code.
+Source: RoFormer (Su et al., 2021), section 3.2; (10) and (11): The Llama 3 Herd of Models, 2024, and its code.
 """
 
 from __future__ import annotations

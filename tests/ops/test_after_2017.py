@@ -18,6 +18,7 @@ from passes import (
 
 import minitransformer as mt
 from minitransformer.arrays import to_numpy
+from minitransformer.ops.rotary import Rotation
 
 RNG = np.random.default_rng(0)
 
@@ -81,15 +82,27 @@ def test_swiglu_far_away():
 
 
 @pytest.mark.parametrize("first", [0, 3, 1000])
-def test_rotary_against_complex_numbers(first):
-    x = RNG.normal(size=(2, 5, 6))
-    y, saved = rotary.forward(x, first)
+@pytest.mark.parametrize(
+    ("layout", "base", "factor"),
+    [("interleaved", 1e4, 1), ("halves", 1e4, 1), ("halves", 5e5, 8), ("interleaved", 50, 3)],
+)
+def test_rotary_against_complex_numbers(first, layout, base, factor):
+    """Of four pairs, with a factor, one is fast, one slow, and two are between the thresholds of 2 and 30 turns."""
+    x = RNG.normal(size=(2, 5, 8))
+    length = 2 * math.pi * 40 if base == 50 else 8192
+    y, saved = rotary.forward(x, first, rotation=Rotation(layout, base, factor, 2, 30, length))
     for t in range(5):
-        for i in range(3):
-            turn = np.exp(1j * (first + t) / 10000 ** (2 * i / 6))
-            both = (x[:, t, 2 * i] + 1j * x[:, t, 2 * i + 1]) * turn
-            np.testing.assert_allclose(y[:, t, 2 * i], both.real, rtol=1e-12, atol=1e-14)
-            np.testing.assert_allclose(y[:, t, 2 * i + 1], both.imag, rtol=1e-12, atol=1e-14)
+        for i in range(4):
+            speed = base ** (-2 * i / 8)
+            turns = length * speed / (2 * math.pi)
+            if factor != 1 and turns < 2:
+                speed /= factor
+            elif factor != 1 and turns < 30:
+                speed = speed * (turns - 2) / 28 + speed / factor * (30 - turns) / 28
+            a, b = (2 * i, 2 * i + 1) if layout == "interleaved" else (i, i + 4)
+            both = (x[:, t, a] + 1j * x[:, t, b]) * np.exp(1j * (first + t) * speed)
+            np.testing.assert_allclose(y[:, t, a], both.real, rtol=1e-12, atol=1e-13)
+            np.testing.assert_allclose(y[:, t, b], both.imag, rtol=1e-12, atol=1e-13)
     np.testing.assert_allclose(rotary.backward(saved, y)[0], x, rtol=1e-13)  # the transpose is the inverse
 
 

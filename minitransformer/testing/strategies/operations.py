@@ -9,11 +9,14 @@ import numpy as np
 from hypothesis import strategies as st
 
 from minitransformer.arrays import Array
+from minitransformer.ops.rotary import Rotation
 from minitransformer.testing.examples import Example
 from minitransformer.testing.strategies.parts import LARGE, MASKS, arrays, generators, ids, leading_axes, masks, sizes
 
 BLOCK_SIZES = st.one_of(st.none(), st.integers(1, 9))
 """How many queries are processed at a time: all, or from one to more than exist."""
+ROTATIONS = (Rotation("halves", 500.0), Rotation("interleaved", 50.0, 4.0, 0.5, 6.0, 40.0))
+"""Pairs and frequencies other than the paper's."""
 STRATEGIES: dict[str, Callable[..., st.SearchStrategy[Example]]] = {}
 """By name: for operations that take more than floating-point arrays, or not every size or value of them."""
 
@@ -133,7 +136,7 @@ def grouped_query_attention(draw: st.DrawFn, extreme: bool = False) -> Example:
     b_out = draw(arrays((d_model,))) if draw(st.booleans()) else None
     options: dict[str, Any] = {"n_heads": n_heads, "n_kv_heads": n_kv, "block_size": draw(BLOCK_SIZES)}
     if own:
-        options |= {"causal": draw(st.booleans()), "rotate": draw(st.booleans())}
+        options |= {"causal": draw(st.booleans()), "rotate": draw(st.sampled_from((False, True, *ROTATIONS)))}
     if draw(st.booleans()):
         options["bias"] = draw(arrays((n_heads, t_q, t_k)))
     return Example((x, memory, w_in, w_out, b_in, b_out, draw(masks((batch, n_heads, t_q, t_k)))), options)
@@ -247,7 +250,10 @@ def rotary(draw: st.DrawFn, extreme: bool = False) -> Example:
     """Draw queries or keys, and the position of the first."""
     *batch, length, pairs = draw(sizes(2 + draw(leading_axes())))
     x = draw(arrays((*batch, length, 2 * pairs), extreme=extreme))
-    return Example((x,), {"first": draw(st.sampled_from((1, 7, 1000)))} if draw(st.booleans()) else {})
+    options: dict[str, Any] = {"first": draw(st.sampled_from((1, 7, 1000)))} if draw(st.booleans()) else {}
+    if draw(st.booleans()):
+        options["rotation"] = draw(st.sampled_from(ROTATIONS))
+    return Example((x,), options)
 
 
 @_for_operation
