@@ -9,11 +9,14 @@ from typing import Any
 from minitransformer.data.pieces import Pieces
 from minitransformer.data.subwords import Bpe, Merges
 from minitransformer.data.text import LeftOut
+from minitransformer.data.tokenizer_json import TokenizerJson
 from minitransformer.data.tokens import Characters, RawCharacters, Tokeniser, Words
 
 KINDS: Mapping[str, type[Tokeniser]] = {kind.kind: kind for kind in (Bpe, Words, Characters, Merges)}
 """The tokenisers that can be learned from a text, by name."""
-READ: Mapping[str, type[Tokeniser]] = {**KINDS, Pieces.kind: Pieces, RawCharacters.kind: RawCharacters}
+READ: Mapping[str, type[Tokeniser]] = {
+    **KINDS, Pieces.kind: Pieces, RawCharacters.kind: RawCharacters, TokenizerJson.kind: TokenizerJson,
+}  # fmt: skip
 """The tokenisers that a file may hold."""
 
 

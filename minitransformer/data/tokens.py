@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -100,6 +100,10 @@ class Tokeniser(ABC):
         ValueError
             If an id before the end is not between 0 and the number of tokens.
         """
+
+    def stream(self, before: Sequence[int], ids: Iterable[int]) -> Iterator[str]:
+        """Yield the text of ids as they come, given those before them."""
+        return (self.tokens[i] for i in ids)
 
     def to_json(self) -> dict[str, Any]:
         """Return everything that `from_json` needs, as plain values that `json` can write; ``"kind"`` says which."""

@@ -127,7 +127,8 @@ def sample(
 ) -> Iterator[Ids]:
     """Continue texts without end.
 
-    The model reads the start token and the prompt, and then what it has written. Keys and values are kept, so that each
+    The model reads the start token (unless its option ``start_token`` is False and there is a prompt) and the prompt,
+    and then what it has written. Keys and values are kept, so that each
     token computes one position. When the model has read as many tokens as the window holds, it begins again with the
     start token and the last half of a window. So it never meets a position that it was not trained on, whatever kind of
     positions it has, and each token is drawn from at least the half of a window before it. Padding, start and end are
@@ -188,10 +189,10 @@ def _sample(
     rng: np.random.Generator,
     forbidden: list[int],
 ) -> Iterator[Ids]:
-    start = np.full((len(texts), 1), START)
+    begins = model.options.start_token or not texts.shape[1]
+    start = np.full((len(texts), int(begins)), START)
     cache, unread = model.new_cache(len(texts)), texts if texts.shape[1] < window else texts[:, -(window // 2) :]
-    texts = unread
-    logits = model.step(start, cache)
+    texts, unread = unread, np.concatenate((start, unread), axis=1)
     while True:
         for place in range(unread.shape[1]):
             logits = model.step(unread[:, place : place + 1], cache)
@@ -203,6 +204,5 @@ def _sample(
         unread = tokens[:, None]
         texts = np.concatenate((texts, unread), axis=1)
         if cache.position == window:
-            cache, unread = model.new_cache(len(texts)), texts[:, -(window // 2) :]
-            texts = unread
-            model.step(start, cache)
+            cache, texts = model.new_cache(len(texts)), texts[:, -(window // 2) :]
+            unread = np.concatenate((start, texts), axis=1)

@@ -125,6 +125,9 @@ class ModelOptions(Options):
     source_end: bool = option(
         True, "whether the end token follows a source sentence, as it follows a target sentence", flag=False, added=True
     )
+    start_token: bool = option(
+        True, "whether a decoder alone reads the start token before a text that it continues", flag=False, added=True
+    )
     max_length: int = option(512, "the longest sentence, for learned positions", at_least=1, flag=False, added=True)
     dtype: str = option(
         "float32", "type of parameters and activations", choices=("float32", "float64"), flag=False, added=True

@@ -112,7 +112,7 @@ class TrainedRun(NamedTuple):
             )
         prompts, rng = np.array([ids], dtype=np.int64), np.random.default_rng(seed)
         tokens = sample(model, prompts, self.options.data.window, options, rng, forbidden=[UNKNOWN])
-        return (self.target.tokens[int(token)] for (token,) in tokens)
+        return self.target.stream(ids, (int(token) for (token,) in tokens))
 
     def write(self, prompt: str = "", length: int = 500, options: SamplingOptions | None = None, seed: int = 0) -> str:
         """Return a text with so many characters more; the parameters are those of `continuation`."""

@@ -24,9 +24,14 @@ def run(args: argparse.Namespace) -> int:
     options = write_run(published, args.out).configuration()
     size = sum(array.size for array in published.state.values())
     print(f"{args.out}: {options.model}; {size:,} parameters")
-    print(f"tokens: {len(published.source):,} source and {len(published.target):,} target")
-    print(f"search: beam {options.search.beam}, length penalty {options.search.alpha}; --beam and --alpha change it")
+    if published.decoder_only:
+        print(f"tokens: {len(published.target):,}")
+    else:
+        print(f"tokens: {len(published.source):,} source and {len(published.target):,} target")
+        print(
+            f"search: beam {options.search.beam}, length penalty {options.search.alpha}; --beam and --alpha change it"
+        )
     for note in published.notes:
         print(f"note: {note}")
-    print(f'next: minitransformer translate {args.out} "a text"')
+    print(f'next: minitransformer {"write" if published.decoder_only else "translate"} {args.out} "a text"')
     return 0

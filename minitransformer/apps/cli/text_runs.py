@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Iterator
 from itertools import islice
 
@@ -11,7 +12,7 @@ import numpy as np
 from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.cli.processes import spread_over_cores
 from minitransformer.console import columns
-from minitransformer.data import UNKNOWN, Trigram
+from minitransformer.data import UNKNOWN, Trigram, read_lines
 from minitransformer.decoding import SamplingOptions, sample
 from minitransformer.nn import LanguageModel
 from minitransformer.sharding import Ranks
@@ -60,22 +61,25 @@ def describe_progress(trainer: Trainer, scores: TextScores) -> list[str]:
 
 
 def evaluate_run(args: argparse.Namespace, trained: TrainedRun) -> int:
-    """Print how well a model predicts its held-out text and writes Python, beside a compressor and a trigram model."""
-    for name in ("source", "reference", "beam", "alpha", "bleu_tokenize"):
+    """Print how well a model predicts a text, its held-out one beside a compressor and a trigram model."""
+    for name in ("reference", "beam", "alpha", "bleu_tokenize"):
         if getattr(args, name, None) is not None:
             raise UsageError(
                 f"--{name.replace('_', '-')} has no effect here: this model continues texts, and is measured on its "
-                "held-out text; leave it out"
+                "held-out text, or that of --source; leave it out"
             )
-    folder, ranks = RunFolder(args.run), args.ranks
-    held_out = ranks.first(folder.held_out_text)
+    folder, ranks, source = RunFolder(args.run), args.ranks, getattr(args, "source", None)
+    held_out = ranks.first(folder.held_out_text if source is None else lambda: "\n".join(read_lines(source)))
+    if not held_out:
+        raise UsageError(f"{source or args.run} holds no text to measure the model on; give a text with --source FILE")
     window = trained.options.data.window
     with spread_over_cores(ranks, len(held_out) // window) as several:
         scores = evaluate_text(trained.language_model, trained.target, held_out, window, several)
     print(f"step {trained.checkpoint.state['step']:,} of {trained.task.title}")
     for line in describe_text_scores(scores):
         print(line)
-    if ranks.rank == 0:
+    print(f"perplexity {math.exp(scores.loss):.4f} per token of {len(trained.target):,}")
+    if ranks.rank == 0 and source is None:
         corpus = _corpus(folder, trained, ranks)
         for line in _compare(trained, scores, held_out, corpus):
             print(line, flush=True)

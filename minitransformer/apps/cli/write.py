@@ -1,7 +1,7 @@
 """Write text with a model that continues texts.
 
-Continues the text on the command line, character by character, until the length is reached or Ctrl-C is pressed. Train
-a model with `minitransformer train characters`.
+Continues the text on the command line, token by token, until the length is reached or Ctrl-C is pressed. Train a model
+with `minitransformer train characters`, whose tokens are characters, or open one of Hugging Face's with `import`.
 """
 
 from __future__ import annotations

@@ -36,7 +36,6 @@ the token that starts a sentence there, which is never written.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -44,8 +43,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minitransformer import ops
+from minitransformer.apps.exchange.decoders import read_decoder
 from minitransformer.apps.exchange.published import OurIds, Published, arrange, read_pieces
-from minitransformer.apps.exchange.reading import Fields, read_ids, read_tensors, shown
+from minitransformer.apps.exchange.reading import Fields, read_ids, read_weights, shown
 from minitransformer.arrays import Array, to_numpy
 from minitransformer.data import START
 from minitransformer.files import FileError
@@ -55,7 +55,8 @@ ACTIVATIONS = {
     "gelu_pytorch_tanh": "gelu_tanh", "quick_gelu": "quick_gelu",
 }  # fmt: skip
 """Our name of each activation."""
-PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
+DECODERS = ("gpt2", "llama", "mistral", "qwen2")
+"""The architectures of decoders alone."""
 SAME_HERE: Mapping[str, Sequence[Any]] = {
     "normalize_before": (False,),
     "normalize_embedding": (False,),
@@ -131,16 +132,16 @@ def read_huggingface(folder: Path) -> Published:
     if not folder.is_dir():
         raise FileError(f"there is no folder {folder}; give the one that holds config.json and model.safetensors")
     config = Fields(folder / "config.json")
-    config.require("model_type", "marian", why="other architectures are not those of the paper")
-    if not config.has("model_type"):
-        raise config.error("model_type", "marian")
+    if config.values.get("model_type") in DECODERS:
+        return read_decoder(folder, config)
+    if config.values.get("model_type") != "marian":
+        raise config.error("model_type", f"marian, {', '.join(DECODERS)}: ours has no other architectures")
     for name, allowed in SAME_HERE.items():
         config.require(name, *allowed, why="MarianMTModel computes nothing else")
-    weights = _weights_file(folder)
     generation = folder / "generation_config.json"
     rules = Fields(generation) if generation.exists() else config
     source, target = _vocabularies(folder, config, rules)
-    tensors = read_tensors(weights)
+    weights, tensors = read_weights(folder)
     sizes = {
         "d_model": config.integer("d_model", at_least=1),
         "n_heads": _same(config, "attention_heads", at_least=1),
@@ -168,25 +169,6 @@ def read_huggingface(folder: Path) -> Published:
     }
     pieces = [read_pieces(folder / name, ids) for name, ids in (("source.spm", source), ("target.spm", target))]
     return Published(model=model, state=state, source=pieces[0], target=pieces[1], search=search, notes=notes)
-
-
-def _weights_file(folder: Path) -> Path:
-    path = folder / "model.safetensors"
-    if path.exists():
-        return path
-    if (folder / "model.safetensors.index.json").exists():
-        raise FileError(f"{folder} holds its weights in several files, expected one, model.safetensors")
-    for name in PICKLES:
-        if (folder / name).exists():
-            quoted = f"{str(folder)!r}"
-            script = (
-                f"from transformers import MarianMTModel as M; M.from_pretrained({quoted}).save_pretrained({quoted})"
-            )
-            raise FileError(
-                f"{folder / name} is a pickle, which can run any program when it is read, expected model.safetensors; "
-                f"convert it if you trust it: python -c {shlex.quote(script)}"
-            )
-    raise FileError(f"there is no file {path}")
 
 
 def _same(config: Fields, name: str, **limits: int) -> int:

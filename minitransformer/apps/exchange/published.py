@@ -16,7 +16,7 @@ from minitransformer.apps.exchange.writing import new_folder
 from minitransformer.arrays import Array, to_numpy
 from minitransformer.data import START, UNKNOWN, Pieces, Tokeniser, Vocabulary
 from minitransformer.files import FileError, read_file
-from minitransformer.tasks import Corpus, build
+from minitransformer.tasks import Corpus, TextCorpus, build
 from minitransformer.training import Checkpoint, Configuration, Provenance, RunFolder, TrainingState, create_run
 
 NEVER_WRITTEN = -1e4
@@ -36,7 +36,9 @@ class Published:
     state : mapping of str to array
         Its parameters, as ``Transformer.load_state_dict`` takes them.
     source, target : Tokeniser
-        Its tokenisers.
+        Its tokenisers; of a decoder alone one.
+    decoder_only : bool
+        Whether it is a decoder alone, which continues texts.
     notes : sequence of str
         What differs from the other program.
     """
@@ -47,6 +49,7 @@ class Published:
     target: Tokeniser
     search: Mapping[str, Any] = field(default_factory=dict)
     notes: Sequence[str] = ()
+    decoder_only: bool = False
 
 
 class OurIds(NamedTuple):
@@ -173,12 +176,20 @@ def write_run(published: Published, out: Path) -> RunFolder:
     """
     source, target = published.source, published.target
     try:
-        configuration = Configuration.of_task(build("text"), **published.model, **published.search)
-        model = configuration.build_transformer(len(source), len(target), source is target)
+        task = build("characters" if published.decoder_only else "text")
+        configuration = Configuration.of_task(task, **published.model, **published.search)
+        model = configuration.build_model(len(source), len(target), source is target)
         model.load_state_dict(published.state)
     except ValueError as error:
         raise FileError(f"the model cannot be built: {error}") from error
-    corpus = Corpus(source=source, target=target, train=[], ids=[], valid=[], held_out=[], example="")
+    if published.decoder_only:
+        nothing = np.zeros(0, np.int32)
+        window = configuration.data.window
+        corpus: Corpus | TextCorpus = TextCorpus(
+            tokeniser=target, train="", ids=nothing, window=window, valid="", held_out=""
+        )
+    else:
+        corpus = Corpus(source=source, target=target, train=[], ids=[], valid=[], held_out=[], example="")
     state = TrainingState(provenance=Provenance.of(configuration, corpus).flat())
     with new_folder(out) as aside:
         folder = create_run(aside, configuration, corpus)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,11 @@ from safetensors import SafetensorError, safe_open
 
 from minitransformer import options
 from minitransformer.arrays import Array
-from minitransformer.files import FileError, read_file, read_json, require_regular_file
+from minitransformer.files import FileError, parse_json, read_file, read_json, require_regular_file
 
-TYPES = {"F16": "float16", "F32": "float32", "F64": "float64"}
-"""The number types of safetensors that NumPy has; weights are read in them."""
+TYPES = ("F16", "F32", "F64", "BF16")
+"""The number types of safetensors that are read; those of 16 bits with a long exponent become float32."""
+PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 _MISSING: Any = object()
 
 
@@ -135,6 +137,38 @@ def read_tokens(folder: Path, name: str) -> tuple[Path, list[str]] | None:
     return path, lines
 
 
+def read_weights(folder: Path) -> tuple[Path, dict[str, Array]]:
+    """Return the tensors of ``model.safetensors``, or of the files that its index lists, and the path for messages.
+
+    Raises
+    ------
+    FileError
+        If there is no such file, or one is damaged.
+    """
+    path, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
+    if path.exists():
+        return path, read_tensors(path)
+    if index.exists():
+        files = Fields(index).values.get("weight_map")
+        if not isinstance(files, Mapping) or not all(isinstance(name, str) for name in files.values()):
+            raise FileError(f"{index} has no weight_map, expected the file of each tensor")
+        found: dict[str, Array] = {}
+        for name in sorted({*files.values()}):
+            if Path(name).name != name:
+                raise FileError(f"{index} names the file {shown(name)}, expected one in the same folder")
+            found |= read_tensors(folder / name)
+        return index, found
+    for name in PICKLES:
+        if (folder / name).exists():
+            quoted = f"{str(folder)!r}"
+            script = f"from transformers import AutoModel as M; M.from_pretrained({quoted}).save_pretrained({quoted})"
+            raise FileError(
+                f"{folder / name} is a pickle, which can run any program when it is read, expected model.safetensors; "
+                f"convert it if you trust it: python -c {shlex.quote(script)}"
+            )
+    raise FileError(f"there is no file {path}")
+
+
 def read_tensors(path: Path) -> dict[str, Array]:
     """Return the tensors of a file of safetensors, as NumPy arrays by name.
 
@@ -148,6 +182,7 @@ def read_tensors(path: Path) -> dict[str, Array]:
     """
     require_regular_file(path, largest=None)
     arrays: dict[str, Array] = {}
+    found: list[str] = []
     try:
         with safe_open(path, framework="numpy") as file:
             for name in file.keys():  # noqa: SIM118  (not a mapping)
@@ -156,7 +191,11 @@ def read_tensors(path: Path) -> dict[str, Array]:
                         f"{path}: {shown(name)} holds numbers of type {kind}, expected {', '.join(TYPES)}; convert "
                         "the weights to float32 first"
                     )
-                arrays[name] = file.get_tensor(name)
+                if kind == "BF16":
+                    found.append(name)
+                else:
+                    arrays[name] = file.get_tensor(name)
+        arrays |= _read_bfloat16(path, found)
     except FileError:
         raise
     except (SafetensorError, OSError, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
@@ -164,6 +203,21 @@ def read_tensors(path: Path) -> dict[str, Array]:
     for name, array in arrays.items():
         if not np.isfinite(array).all():
             raise FileError(f"{path}: {shown(name)} holds values that are not finite; download the file again")
+    return arrays
+
+
+def _read_bfloat16(path: Path, names: Sequence[str]) -> dict[str, Array]:
+    """Return tensors of bfloat16, the upper halves of float32, from a file that was checked."""
+    if not names:
+        return {}
+    file = np.memmap(path, np.uint8, "r")
+    length = int.from_bytes(file[:8].tobytes(), "little")
+    header = parse_json(file[8 : 8 + length].tobytes())
+    arrays = {}
+    for name in names:
+        first, last = header[name]["data_offsets"]
+        halves = file[8 + length + first : 8 + length + last].view("<u2").astype(np.uint32)
+        arrays[name] = (halves << 16).view(np.float32).reshape(header[name]["shape"])
     return arrays
 
 

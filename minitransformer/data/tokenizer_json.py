@@ -1,0 +1,115 @@
+"""Tokens of published decoders: a ``tokenizer.json``, which the package tokenizers reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
+from typing import Any, Self
+
+from minitransformer.data.extras import MissingExtraError
+from minitransformer.data.tokens import UNKNOWN, Tokeniser, field
+from minitransformer.data.vocabulary import END, SPECIALS, Vocabulary
+
+MOST_BYTES = 4
+"""The most bytes of a character, so the most tokens before its text is known."""
+CONTEXT = 8
+"""Tokens before a new one that are decoded with it: a token's text can depend on those before it."""
+
+
+def order(size: int, specials: Sequence[int | None]) -> list[int]:
+    """Return the ids there in our order: padding, start, end and unknown, -1 where there is none, then the others."""
+    return [-1 if one is None else one for one in specials] + [i for i in range(size) if i not in specials]
+
+
+class TokenizerJson(Tokeniser):
+    """Tokens of a ``tokenizer.json``, such as the byte-level pairs of GPT-2, with the specials first.
+
+    Nothing is normalised but what the file says, and no special token is added.
+
+    Parameters
+    ----------
+    model : str
+        The contents of the file.
+    vocabulary : Vocabulary
+        The tokens in our order.
+    specials : sequence of int or None
+        The ids there of padding, start, end and unknown; None where there is none.
+
+    Raises
+    ------
+    ValueError
+        If the text is no such file.
+    MissingExtraError
+        If tokenizers is not installed.
+    """
+
+    kind = "tokenizer.json"
+
+    def __init__(self, model: str, vocabulary: Vocabulary, specials: Sequence[int | None]) -> None:
+        super().__init__(vocabulary, UNKNOWN)
+        self.model, self.specials = model, list(specials)
+        self._tokenizer = read_tokenizer(model)
+        self._theirs = order(len(vocabulary) + sum(one is None for one in specials), specials)[: len(vocabulary)]
+        self._ours = {theirs: i for i, theirs in reversed([*enumerate(self._theirs)])}
+
+    def encode(self, text: str) -> list[int]:
+        """Turn a text into ids."""
+        return [self._ours.get(i, UNKNOWN) for i in self._tokenizer.encode(text, add_special_tokens=False).ids]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Turn ids into text."""
+        theirs = []
+        for i in ids:
+            if i == END:
+                break
+            if i > UNKNOWN and self._theirs[i] < self._tokenizer.get_vocab_size():
+                theirs.append(self._theirs[i])
+        text: str = self._tokenizer.decode(theirs, skip_special_tokens=False)
+        return text
+
+    def stream(self, before: Sequence[int], ids: Iterable[int]) -> Iterator[str]:
+        """Yield the text of ids as they come; a character of several tokens comes with the last of them."""
+        known = list(before)[-CONTEXT:]
+        pending: list[int] = []
+        for i in ids:
+            pending.append(i)
+            old = self.decode(known)
+            text = self.decode([*known, *pending])[len(old) :]
+            if (text and not text.endswith("\N{REPLACEMENT CHARACTER}")) or len(pending) == MOST_BYTES:
+                yield text
+                known, pending = [*known, *pending][-CONTEXT:], []
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the kind, the tokens, the ids of the specials, and the file."""
+        return super().to_json() | {"specials": self.specials, "model": self.model}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Restore the tokeniser that `to_json` described."""
+        specials = field(value, "specials", list)
+        if len(specials) != len(SPECIALS) + 1 or any(type(one) not in (int, type(None)) for one in specials):
+            raise ValueError(f"the tokeniser's 'specials' are {specials!r}, expected four ids or null")
+        return cls(field(value, "model", str), Vocabulary.from_json(field(value, "tokens", list)), specials)
+
+
+def read_tokenizer(model: str) -> Any:
+    """Return the tokenizer of a ``tokenizer.json``.
+
+    Raises
+    ------
+    ValueError
+        If the text is none.
+    MissingExtraError
+        If tokenizers is not installed.
+    """
+    try:
+        tokenizers = import_module("tokenizers")
+    except ImportError as error:
+        raise MissingExtraError("a tokenizer.json", "tokenizers", "models") from error
+    try:
+        found = tokenizers.Tokenizer.from_str(model)
+    except Exception as error:  # the package raises Exception itself
+        raise ValueError(f"this is no tokenizer.json: {error}") from error
+    found.no_padding()
+    found.no_truncation()
+    return found

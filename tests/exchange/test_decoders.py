@@ -1,0 +1,182 @@
+"""Decoders alone of transformers, with random weights: the same logits, gradients and greedy continuations."""
+
+import json
+from itertools import islice
+
+import numpy as np
+import pytest
+
+import minitransformer as mt
+from minitransformer.apps.cli import main
+from minitransformer.apps.exchange import read_huggingface, write_run
+from minitransformer.decoding import SamplingOptions, sample
+from minitransformer.files import FileError
+
+transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+tokenizers = pytest.importorskip("tokenizers", reason="tokenizers is not installed")
+
+pytestmark = pytest.mark.numpy_only("compared with PyTorch on the CPU")
+TEXT = "The animal didn't cross the street, 길을 건너지 않았다, because it was too tired."
+END, START = "<|endoftext|>", "<s>"
+SIZES = {
+    **{"hidden_size": 24, "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2},
+    **{"intermediate_size": 40, "max_position_embeddings": 128},
+}
+SLOW = {
+    **{"rope_type": "llama3", "rope_theta": 5e5, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0},
+    "original_max_position_embeddings": 32,
+}
+GPT2 = {"n_embd": 24, "n_head": 4, "n_layer": 2, "n_positions": 64}
+MODELS = {
+    "gpt2": ("GPT2", {**GPT2, "activation_function": "gelu"}),
+    "gpt2 untied": ("GPT2", {**GPT2, "activation_function": "relu", "n_inner": 30, "tie_word_embeddings": False}),
+    "llama": ("Llama", SIZES),
+    "llama 3": ("Llama", {**SIZES, "rope_parameters": SLOW, "tie_word_embeddings": True}),
+    "llama with biases": ("Llama", {**SIZES, "attention_bias": True, "rms_norm_eps": 0.01}),
+    "mistral": ("Mistral", {**SIZES, "head_dim": 10, "sliding_window": None}),
+    "qwen2": ("Qwen2", {**SIZES, "num_key_value_heads": 1}),
+}
+
+
+def save(folder, name, dtype=torch.float64, **changes):
+    """Write a model with random weights and its tokenizer; return both."""
+    kind, options = MODELS[name]
+    begins = kind in ("Llama", "Mistral")
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = tokenizers.decoders.ByteLevel()
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=300, special_tokens=[END, START], initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet()
+    )
+    tokenizer.train_from_iterator([TEXT.replace("길", "")] * 3, trainer)
+    if begins:
+        tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
+            single=f"{START} $A", special_tokens=[(START, 1)]
+        )
+    folder.mkdir()
+    tokenizer.save(str(folder / "tokenizer.json"))
+    size = {"vocab_size": 304, "eos_token_id": [0, 5], "bos_token_id": int(begins)}
+    config = getattr(transformers, f"{kind}Config")(**{**options, **size, **changes})
+    torch.manual_seed(0)
+    model = (
+        getattr(transformers, f"{kind}ForCausalLM" if kind != "GPT2" else "GPT2LMHeadModel")(config).to(dtype).eval()
+    )
+    for parameter in model.parameters():
+        parameter.data.normal_(0, 0.3)
+        if parameter.ndim == 1:
+            parameter.data.add_(1)
+    model.save_pretrained(folder)
+    return model, tokenizer
+
+
+@pytest.fixture(params=MODELS)
+def opened(request, tmp_path):
+    """Return a model, its tokenizer, and the run that holds it here."""
+    model, tokenizer = save(tmp_path / "theirs", request.param)
+    write_run(read_huggingface(tmp_path / "theirs"), tmp_path / "run")
+    return model, tokenizer, mt.load(tmp_path / "run"), tmp_path
+
+
+def test_logits_gradients_and_continuations_are_theirs(opened):
+    model, tokenizer, run, tmp_path = opened
+    theirs, ids = tokenizer.encode(TEXT).ids, run.target.encode(TEXT)
+    begins = run.options.model.start_token
+    assert len(ids) == len(theirs) - begins
+    assert run.target.decode(ids) == "".join(run.target.stream([], ids)) == TEXT
+    rows = np.array(run.target._theirs)
+    known = rows >= 0
+    known[1] &= begins  # otherwise a copy of the end, which is never written
+    inputs = np.array([[1, *ids] if begins else ids])
+    logits = model(torch.tensor([theirs])).logits
+    cotangent = np.random.default_rng(1).normal(size=logits.shape)
+    logits.backward(torch.tensor(cotangent))
+    found = run.model.decode(inputs)
+    wanted = logits.detach().numpy()
+    error = np.abs(found.numpy()[..., known] - wanted[..., rows[known]]).max()
+    assert error < 1e-10 * np.abs(wanted).max()
+
+    ours = np.zeros(found.shape)
+    ours[..., known] = cotangent[..., rows[known]]
+    found.backward(ours)
+    for parameter in model.parameters():  # their gradients, read as if they were weights
+        parameter.data = parameter.grad
+    model.save_pretrained(tmp_path / "theirs")
+    expected = read_huggingface(tmp_path / "theirs").state
+    for name, parameter in run.model.named_parameters():
+        if name != "output_bias":
+            kept = known if len(expected[name]) == len(known) else slice(None)
+            one, other = parameter.grad[kept], expected[name][kept]
+            assert np.abs(one - other).max() < 1e-9 * np.abs(other).max(), name
+
+
+def test_greedy_continuations_are_theirs_also_beyond_a_cache_and_without_a_prompt(opened):
+    model, tokenizer, run, _ = opened
+    greedy, window = SamplingOptions(temperature=0), run.options.data.window
+    theirs = tokenizer.encode(TEXT).ids
+    prompt = torch.tensor([theirs])
+    n = min(window - len(theirs), 24)
+    with torch.no_grad():
+        wanted = model.generate(prompt, max_new_tokens=n, do_sample=False, eos_token_id=None, pad_token_id=0)
+    written = [int(i) for (i,) in islice(sample(run.model, [run.target.encode(TEXT)], window, greedy), n)]
+    assert [run.target._theirs[i] for i in written] == wanted[0, len(theirs) :].tolist()
+    assert run.write(TEXT, 5, greedy).startswith(TEXT)
+    assert len([*islice(run.continuation("", greedy), 3)]) == 3
+
+
+def test_the_commands_open_write_and_measure_it(tmp_path, capsys):
+    model, tokenizer = save(tmp_path / "theirs", "llama 3", torch.float32)
+    text = tmp_path / "text"
+    text.write_text(f"{TEXT}\n", encoding="utf-8")
+    run = str(tmp_path / "run")
+    assert main(["import", "huggingface", str(tmp_path / "theirs"), "--out", run]) == 0
+    assert f'next: minitransformer write {run} "a text"' in capsys.readouterr().out
+    assert main(["write", run, "The animal", "--length", "3", "--temperature", "0"]) == 0
+    assert capsys.readouterr().out.startswith("The animal")
+    assert main(["evaluate", run, "--source", str(text)]) == 0
+    ids = torch.tensor([tokenizer.encode(TEXT).ids])
+    perplexity = float(torch.exp(model(ids, labels=ids).loss))
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("perplexity"))
+    assert float(line.split()[1]) == pytest.approx(perplexity, rel=1e-4)
+    assert main(["evaluate", run]) == 2
+    assert "holds no text to measure the model on; give a text with --source FILE" in capsys.readouterr().err
+
+
+def test_weights_in_several_files_and_of_16_bits(tmp_path):
+    model, _ = save(tmp_path / "theirs", "qwen2", torch.bfloat16)
+    (tmp_path / "theirs" / "model.safetensors").unlink()
+    model.save_pretrained(tmp_path / "theirs", max_shard_size="10KB")
+    assert len([*(tmp_path / "theirs").glob("model-*.safetensors")]) > 1
+    state = read_huggingface(tmp_path / "theirs").state
+    wanted = model.model.layers[1].mlp.down_proj.weight.detach().float().numpy().T
+    np.testing.assert_array_equal(state["decoder.layers.1.feed_forward.w2"], wanted)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "told"),
+    [
+        ("mistral", {"sliding_window": 16}, "sliding_window is 16, expected null or at least 128"),
+        ("llama", {"hidden_act": "gelu"}, "hidden_act is 'gelu', expected silu: the gates of ours are silu"),
+        ("llama", {"mlp_bias": True}, "mlp_bias is True, expected False"),
+        ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx is True, expected False"),
+        ("gpt2", {"activation_function": "tanh"}, "activation_function is 'tanh', expected one of gelu_new"),
+        (
+            "llama",
+            {"rope_scaling": {"rope_type": "yarn", "factor": 2.0}, "rope_parameters": None},
+            "of the type llama3",
+        ),
+        ("llama", {"eos_token_id": None}, "eos_token_id is None, expected an id below 304"),
+        ("llama", {"model_type": "phi3"}, "model_type is 'phi3', expected marian, gpt2, llama, mistral, qwen2"),
+        ("llama", {"vocab_size": 290}, "expected ids below 290, the vocab_size"),
+        ("llama", {"num_hidden_layers": 3}, "has no tensor layers.2.self_attn.q_proj.weight"),
+        ("llama", {"num_hidden_layers": 1}, "has tensors that the model has not: ['layers.1.input_layernorm.weight'"),
+    ],
+)
+def test_what_the_model_cannot_compute_is_refused_by_name(tmp_path, name, changes, told):
+    save(tmp_path / "theirs", name, torch.float32)
+    path = tmp_path / "theirs" / "config.json"
+    config = json.loads(path.read_text(encoding="utf-8")) | changes
+    path.write_text(json.dumps(config), encoding="utf-8")
+    with pytest.raises(FileError) as caught:
+        read_huggingface(tmp_path / "theirs")
+    assert told in str(caught.value)
