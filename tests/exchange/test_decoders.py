@@ -94,7 +94,8 @@ def test_logits_gradients_and_continuations_are_theirs(opened):
     found = run.model.decode(inputs)
     wanted = logits.detach().numpy()
     error = np.abs(found.numpy()[..., known] - wanted[..., rows[known]]).max()
-    assert error < 1e-10 * np.abs(wanted).max()
+    exact = model.config.model_type == "gpt2"  # the others round norms and angles to float32 in either precision
+    assert error < (1e-10 if exact else 5e-6) * np.abs(wanted).max()
 
     ours = np.zeros(found.shape)
     ours[..., known] = cotangent[..., rows[known]]
@@ -107,7 +108,7 @@ def test_logits_gradients_and_continuations_are_theirs(opened):
         if name != "output_bias":
             kept = known if len(expected[name]) == len(known) else slice(None)
             one, other = parameter.grad[kept], expected[name][kept]
-            assert np.abs(one - other).max() < 1e-9 * np.abs(other).max(), name
+            assert np.abs(one - other).max() < (1e-9 if exact else 5e-5) * np.abs(other).max(), name
 
 
 def test_greedy_continuations_are_theirs_also_beyond_a_cache_and_without_a_prompt(opened):
