@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minitransformer.autograd import Operation
-from minitransformer.ops.rotary import Rotation
 from minitransformer.testing.shapes import inputs_in, inputs_of
 
 
@@ -151,6 +150,8 @@ def _grouped_query_attention(rng: np.random.Generator) -> Iterator[Example]:
     heads = {"n_heads": 4, "n_kv_heads": 2}
     bias = rng.normal(size=(4, 7, 7))
     yield Example((x, None, *weights, _mask(rng, 6, 1, 7, 7)), {**heads, "rotate": True}, "self, rotated")
+    from minitransformer.ops.rotary import Rotation  # the package can be used without the operations
+
     halves = Rotation("halves", 500.0)
     yield Example((x, None, *weights, _mask(rng, 6, 1, 7, 7)), {**heads, "rotate": halves}, "rotated by halves")
     yield Example((x, memory, *weights), heads, "cross")
@@ -186,6 +187,8 @@ def _swiglu(rng: np.random.Generator) -> Iterator[Example]:
 
 
 def _rotary(rng: np.random.Generator) -> Iterator[Example]:
+    from minitransformer.ops.rotary import Rotation
+
     yield Example((rng.normal(size=(2, 3, 5, 6)),), {}, "from position 0")
     yield Example((rng.normal(size=(5, 6)),), {"first": 40}, "from position 40")
     yield Example((rng.normal(size=(5, 6)),), {"rotation": Rotation("halves", 500.0, 4.0, length=64.0)}, "by halves")

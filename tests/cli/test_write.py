@@ -209,7 +209,9 @@ def test_evaluate_compares_less_without_the_training_text(run, capsys, training,
     assert "xz -9e, of the held-out text alone" in out
 
 
-@pytest.mark.parametrize("option", [["--beam", "2"], ["--source", "x"], ["--bleu-tokenize", "13a"]], ids=str)
+@pytest.mark.parametrize(
+    "option", [["--beam", "2"], ["--reference", "x", "--source", "x"], ["--bleu-tokenize", "13a"]], ids=str
+)
 def test_evaluate_refuses_options_of_translation(run, capsys, option):
     status, out, err = said(capsys, "evaluate", run, *option)
     assert (status, out) == (2, "")

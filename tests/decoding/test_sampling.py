@@ -180,7 +180,8 @@ class Reader:
 
     def __init__(self, vocab=1000):
         self.vocab, self.read = vocab, []
-        self.target_embedding = mt.nn.Embedding(None, mt.nn.ModelOptions(), None)
+        self.options = mt.nn.ModelOptions()
+        self.target_embedding = mt.nn.Embedding(None, self.options, None)
 
     def new_cache(self, n):
         self.read.append([])

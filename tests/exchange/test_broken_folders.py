@@ -85,7 +85,7 @@ BROKEN = {message: edit(name, **changes) for message, (name, changes) in toml_ta
     "target.spm: Pieces: these bytes are not a model": lambda folder: (folder / "target.spm").write_bytes(b""),
     "there is no file .*target.spm": lambda folder: (folder / "target.spm").unlink(),
     "is a pickle, which can run any program": swap_pickle("pytorch_model.bin"),
-    "in several files, expected one": lambda folder: (folder / "model.safetensors").rename(
+    "model.safetensors.index.json cannot be read as JSON": lambda folder: (folder / "model.safetensors").rename(
         folder / "model.safetensors.index.json"
     ),
     "there is no file .*model.safetensors": lambda folder: (folder / "model.safetensors").unlink(),
@@ -96,8 +96,8 @@ BROKEN = {message: edit(name, **changes) for message, (name, changes) in toml_ta
     ),
     "damaged or not a file of safetensors: .*": header(one(TABLE, data_offsets=[0, 2**40])),
     "not a file of safetensors: ": header(one(TABLE, shape=[2**31, 2**31])),
-    "holds numbers of type BF16": header(lambda values: {
-        name: value | {"dtype": "BF16", "shape": [*value["shape"], 2]} if name != "__metadata__" else value
+    "holds numbers of type U16": header(lambda values: {
+        name: value | {"dtype": "U16", "shape": [*value["shape"], 2]} if name != "__metadata__" else value
         for name, value in values.items()
     }),
     f"has no tensor {BIAS}": edit_tensors(lambda arrays: arrays.pop(BIAS)),

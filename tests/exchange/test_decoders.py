@@ -29,7 +29,7 @@ SLOW = {
 }
 GPT2 = {"n_embd": 24, "n_head": 4, "n_layer": 2, "n_positions": 64}
 MODELS = {
-    "gpt2": ("GPT2", {**GPT2, "activation_function": "gelu"}),
+    "gpt2": ("GPT2", GPT2),
     "gpt2 untied": ("GPT2", {**GPT2, "activation_function": "relu", "n_inner": 30, "tie_word_embeddings": False}),
     "llama": ("Llama", SIZES),
     "llama 3": ("Llama", {**SIZES, "rope_parameters": SLOW, "tie_word_embeddings": True}),
@@ -160,7 +160,7 @@ def test_weights_in_several_files_and_of_16_bits(tmp_path):
         ("llama", {"hidden_act": "gelu"}, "hidden_act is 'gelu', expected silu: the gates of ours are silu"),
         ("llama", {"mlp_bias": True}, "mlp_bias is True, expected False"),
         ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx is True, expected False"),
-        ("gpt2", {"activation_function": "tanh"}, "activation_function is 'tanh', expected one of gelu_new"),
+        ("gpt2", {"activation_function": "tanh"}, "activation_function is 'tanh', expected one of relu, swish"),
         (
             "llama",
             {"rope_scaling": {"rope_type": "yarn", "factor": 2.0}, "rope_parameters": None},

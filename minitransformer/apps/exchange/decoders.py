@@ -27,20 +27,12 @@ from typing import Any
 
 import numpy as np
 
-from minitransformer.apps.exchange.published import OurIds, Published
+from minitransformer.apps.exchange.published import OurIds, Published, activation_of
 from minitransformer.apps.exchange.reading import Fields, read_weights, shown
 from minitransformer.arrays import Array
 from minitransformer.data import UNKNOWN, TokenizerJson, Vocabulary, order, read_tokenizer
 from minitransformer.files import FileError, read_file
 
-ACTIVATIONS = {
-    "gelu_new": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "gelu_fast": "gelu_tanh",
-    "gelu": "gelu",
-    "relu": "relu",
-    "silu": "silu",
-}
 LONGEST = 2048
 """The most tokens that are read at a time; more would need memory that grows with their square."""
 
@@ -59,7 +51,7 @@ def read_decoder(folder: Path, config: Fields) -> Published:
     options = _gpt2(config) if kind == "gpt2" else _llama(config, kind)
     size = config.integer("vocab_size", at_least=1)
     tokeniser, ids, begins = _tokeniser(folder, config, size)
-    where, tensors = read_weights(folder)
+    where, tensors = read_weights(folder, "AutoModelForCausalLM")
     take = _Tensors(where, tensors)
     state: dict[str, Array] = {}
     (_take_gpt2 if kind == "gpt2" else _take_llama)(take, state, options, ids)
@@ -92,7 +84,7 @@ def _gpt2(config: Fields) -> dict[str, Any]:
         "positions": "learned",
         "max_length": config.integer("n_positions", at_least=2),
         "attention_bias": True,
-        "activation": _activation(config, "activation_function", "gelu_new"),
+        "activation": activation_of(config, "gelu_new"),
         "layer_norm_eps": config.number("layer_norm_epsilon", 1e-5),
         "share_embeddings": config.boolean("tie_word_embeddings", True),
     }
@@ -149,13 +141,6 @@ def _frequencies(config: Fields) -> dict[str, float]:
         "rotary_high": fields.number("high_freq_factor"),
         "rotary_length": fields.number("original_max_position_embeddings"),
     }
-
-
-def _activation(config: Fields, name: str, default: str) -> str:
-    found = config.text(name, default)
-    if found not in ACTIVATIONS:
-        raise config.error(name, f"one of {', '.join(ACTIVATIONS)}")
-    return ACTIVATIONS[found]
 
 
 def _tokeniser(folder: Path, config: Fields, size: int) -> tuple[TokenizerJson, OurIds, bool]:

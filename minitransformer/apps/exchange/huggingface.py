@@ -44,17 +44,12 @@ import numpy as np
 
 from minitransformer import ops
 from minitransformer.apps.exchange.decoders import read_decoder
-from minitransformer.apps.exchange.published import OurIds, Published, arrange, read_pieces
+from minitransformer.apps.exchange.published import OurIds, Published, activation_of, arrange, read_pieces
 from minitransformer.apps.exchange.reading import Fields, read_ids, read_weights, shown
 from minitransformer.arrays import Array, to_numpy
 from minitransformer.data import START
 from minitransformer.files import FileError
 
-ACTIVATIONS = {
-    "relu": "relu", "swish": "silu", "silu": "silu", "gelu": "gelu", "gelu_new": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh", "quick_gelu": "quick_gelu",
-}  # fmt: skip
-"""Our name of each activation."""
 DECODERS = ("gpt2", "llama", "mistral", "qwen2")
 """The architectures of decoders alone."""
 SAME_HERE: Mapping[str, Sequence[Any]] = {
@@ -141,7 +136,7 @@ def read_huggingface(folder: Path) -> Published:
     generation = folder / "generation_config.json"
     rules = Fields(generation) if generation.exists() else config
     source, target = _vocabularies(folder, config, rules)
-    weights, tensors = read_weights(folder)
+    weights, tensors = read_weights(folder, "MarianMTModel")
     sizes = {
         "d_model": config.integer("d_model", at_least=1),
         "n_heads": _same(config, "attention_heads", at_least=1),
@@ -152,9 +147,6 @@ def read_huggingface(folder: Path) -> Published:
     if sizes["d_model"] % sizes["n_heads"]:
         raise config.error("d_model", f"a multiple of the {sizes['n_heads']} attention heads")
     state, share = _state(weights, tensors, config, sizes, source, target)
-    activation = config.text("activation_function", "gelu")
-    if activation not in ACTIVATIONS:
-        raise config.error("activation_function", f"one of {', '.join(ACTIVATIONS)}")
     search, notes = _search(rules, target, config)
     model = {
         **sizes,
@@ -163,7 +155,7 @@ def read_huggingface(folder: Path) -> Published:
         "scale_embeddings": config.boolean("scale_embedding", False),
         "attention_bias": True,
         "output_bias": True,
-        "activation": ACTIVATIONS[activation],
+        "activation": activation_of(config, "gelu"),
         "position_layout": "halves",
         "dtype": str(state["output_bias"].dtype),
     }

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minitransformer import ops
+from minitransformer.apps.exchange.reading import Fields
 from minitransformer.apps.exchange.writing import new_folder
 from minitransformer.arrays import Array, to_numpy
 from minitransformer.data import START, UNKNOWN, Pieces, Tokeniser, Vocabulary
@@ -19,6 +20,11 @@ from minitransformer.files import FileError, read_file
 from minitransformer.tasks import Corpus, TextCorpus, build
 from minitransformer.training import Checkpoint, Configuration, Provenance, RunFolder, TrainingState, create_run
 
+ACTIVATIONS = {
+    "relu": "relu", "swish": "silu", "silu": "silu", "gelu": "gelu", "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh", "quick_gelu": "quick_gelu",
+}  # fmt: skip
+"""Our name of each activation."""
 NEVER_WRITTEN = -1e4
 """The logit of a token that the other program has not: its probability is zero, and its gradient too."""
 FIRST_POSITIONS = range(3)
@@ -128,6 +134,13 @@ def arrange(
     except ValueError as error:
         raise FileError(f"{where}: {error}") from error
     return OurIds(vocabulary, np.array(rows), start in different)
+
+
+def activation_of(config: Fields, default: str) -> str:
+    """Return our name of the ``activation_function`` of a configuration of transformers."""
+    if (found := config.text("activation_function", default)) not in ACTIVATIONS:
+        raise config.error("activation_function", f"one of {', '.join(ACTIVATIONS)}")
+    return ACTIVATIONS[found]
 
 
 def read_pieces(path: Path, ids: OurIds) -> Pieces:

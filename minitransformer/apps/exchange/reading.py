@@ -137,8 +137,10 @@ def read_tokens(folder: Path, name: str) -> tuple[Path, list[str]] | None:
     return path, lines
 
 
-def read_weights(folder: Path) -> tuple[Path, dict[str, Array]]:
+def read_weights(folder: Path, model: str) -> tuple[Path, dict[str, Array]]:
     """Return the tensors of ``model.safetensors``, or of the files that its index lists, and the path for messages.
+
+    ``model`` is the class of transformers that reads the same.
 
     Raises
     ------
@@ -161,7 +163,7 @@ def read_weights(folder: Path) -> tuple[Path, dict[str, Array]]:
     for name in PICKLES:
         if (folder / name).exists():
             quoted = f"{str(folder)!r}"
-            script = f"from transformers import AutoModel as M; M.from_pretrained({quoted}).save_pretrained({quoted})"
+            script = f"from transformers import {model} as M; M.from_pretrained({quoted}).save_pretrained({quoted})"
             raise FileError(
                 f"{folder / name} is a pickle, which can run any program when it is read, expected model.safetensors; "
                 f"convert it if you trust it: python -c {shlex.quote(script)}"

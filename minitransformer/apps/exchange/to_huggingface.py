@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
-from minitransformer.apps.exchange.huggingface import ACTIVATIONS, parameters
+from minitransformer.apps.exchange.huggingface import parameters
+from minitransformer.apps.exchange.published import ACTIVATIONS
 from minitransformer.apps.exchange.writing import (
     CARRIED,
     CARRIED_RULES,
