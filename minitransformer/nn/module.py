@@ -106,6 +106,10 @@ class Module:
         """Return each parameter once."""
         return [parameter for _, parameter in self.named_parameters()]
 
+    def trained_parameters(self) -> list[Parameter]:
+        """Return each parameter that is trained, which has ``requires_grad``."""
+        return [parameter for parameter in self.parameters() if parameter.requires_grad]
+
     def state_dict(self) -> dict[str, Array]:
         """Return a copy of every parameter's values, as NumPy arrays by name."""
         return {name: np.array(to_numpy(parameter.data), order="C") for name, parameter in self.named_parameters()}

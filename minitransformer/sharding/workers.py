@@ -116,7 +116,7 @@ class Workers:
         self.threads = min(cores if threads is None else threads, len(self.own))
         self.blas_threads = blas_threads
         self.models = [model, *(_twin(model) for _ in self.own[1:])]
-        self._parameters = [m.parameters() for m in self.models]
+        self._parameters = [m.trained_parameters() for m in self.models]
         self._pool: ThreadPoolExecutor | None = None
         self._undo = ExitStack()
 

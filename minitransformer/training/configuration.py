@@ -30,6 +30,9 @@ class Configuration(Options):
     task: str
     task_options: Mapping[str, str] = field(default_factory=dict)
     seed: int = option(0, "seed of all random numbers", at_least=0, at_most=math.inf, common=True)
+    start: str | None = option(
+        None, "the run whose weights training begins with (default: random weights)", path=True, flag=False, added=True
+    )
     model: ModelOptions = field(default_factory=ModelOptions)
     training: TrainingOptions = field(default_factory=TrainingOptions)
     data: DataOptions = field(default_factory=DataOptions)

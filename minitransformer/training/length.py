@@ -68,7 +68,7 @@ def fix_length(
     if training.minutes is not None:
         model, shares = build_model(), training.shares or 1
         processes = default_processes(shares, training.workers) if fork and ranks.size == 1 else 1
-        with forked(processes, model.parameters(), shares) as several:
+        with forked(processes, model.trained_parameters(), shares) as several:
             seconds = measure_step(model, batches, training, ranks if several.size == 1 else several)
         return configuration.with_steps(max(1, int(TRAINED * 60 * training.minutes / seconds))), seconds
     return configuration, None
@@ -82,7 +82,7 @@ def measure_step(
 ) -> float:
     """Return the mean time of a training step in seconds; the model's weights are changed."""
     part, decay = (ranks.rank, ranks.size), training.weight_decay
-    optimiser = Adam(model.parameters(), weight_decay=decay, part=part, values=ranks.weights)
+    optimiser = Adam(model.trained_parameters(), weight_decay=decay, part=part, values=ranks.weights)
     every, times = all_batches(batches), [0.0]
     with Workers(model, training.shares or 1, training.workers, training.blas_threads, ranks) as workers:
         for number in range(UNTIMED + MOST):

@@ -46,9 +46,9 @@ class MeanWeights:
         mean, ends = whole(self.values, self._optimiser, ranks), self._optimiser.buffer.ends
         places = {id(p): i for i, p in enumerate(self._optimiser.parameters)}
         return {
-            name: np.array(to_numpy(mean[ends[i] : ends[i + 1]].reshape(p.shape)))
+            name: np.array(to_numpy(p.data if i is None else mean[ends[i] : ends[i + 1]].reshape(p.shape)))
             for name, p in model.named_parameters()
-            for i in [places[id(p)]]
+            for i in [places.get(id(p))]  # None of fixed weights
         }
 
     def load_state_dict(self, model: Model, state: dict[str, Array], steps: int) -> None:

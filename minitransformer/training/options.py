@@ -80,6 +80,10 @@ class TrainingOptions(Options):
     patience: int | None = option(
         None, "stop after this many measurements without improvement (default: off)", at_least=1, editable=True
     )
+    freeze: str | None = option(
+        None, "parts whose weights stay as they are, with commas between: embeddings, encoder, decoder.layers.0, ... "
+        "(default: none)", added=True,
+    )  # fmt: skip
     shares: int | None = option(
         None,
         "parts that each batch is cut into; the number affects rounding (default: one for each worker)",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import NamedTuple
 
 from minitransformer.data import MissingExtraError, ParallelBatches, WindowBatches
@@ -14,6 +13,7 @@ from minitransformer.tasks import Corpus, Task, TextCorpus
 from minitransformer.tasks.corpus import Tokenisers
 from minitransformer.training.agreement import check_data, check_options, compare_processors, with_shares
 from minitransformer.training.configuration import Configuration
+from minitransformer.training.continuing import freeze
 from minitransformer.training.evaluation import check_bleu
 from minitransformer.training.length import fix_length
 
@@ -54,7 +54,13 @@ def prepare(configuration: Configuration, tokenisers: Tokenisers | None, ranks: 
         raise
     except ValueError as error:
         raise OptionError(f"batch_tokens {tokens}: {error}", "batch_tokens") from error
-    build_model = partial(configuration.build_model, len(corpus.source), len(corpus.target), corpus.shared)
+
+    def build_model() -> Transformer | LanguageModel:
+        model = configuration.build_model(len(corpus.source), len(corpus.target), corpus.shared)
+        if training.freeze is not None:
+            freeze(model, training.freeze)
+        return model
+
     model = build_model().eval()
     if isinstance(model, Transformer) and not isinstance(corpus, TextCorpus):
         refuse_longer(corpus, longest_sentence(model))

@@ -85,7 +85,9 @@ def resume(run: RunFolder, report: Report, ranks: Ranks = ALONE, fork: bool = Fa
 
     configuration, checkpoint, tokenisers, begun = ranks.first(read)
     try:
-        trainer = Trainer(configuration, tokenisers, ranks, fork)
+        # before the first checkpoint, a run that begins with the weights of another needs that run
+        start = None if checkpoint or configuration.start is None else load(configuration.start, ranks=ranks)
+        trainer = Trainer(configuration, tokenisers, ranks, fork, start)
     except ValueError as error:
         raise RunError(f"{run.path / 'configuration.json'}: {error}") from error
     if begun:

@@ -73,6 +73,8 @@ class Trainer:
         The processes that train together; by default only this one. Each has the data; the first writes the run.
     fork : bool, default False
         Whether this process divides itself while it trains, so that each core has one; see `sharding.forked`.
+    start : TrainedRun, optional
+        The run whose weights and tokenisers training begins with; see `continue_from`.
 
     Raises
     ------
@@ -90,13 +92,17 @@ class Trainer:
         tokenisers: Tokenisers | None = None,
         ranks: Ranks = ALONE,
         fork: bool = False,
+        start: TrainedRun | None = None,
     ) -> None:
         self.ranks, self._fork = ranks, fork
+        tokenisers = (start.source, start.target) if start else tokenisers
         made = prepare(configuration, tokenisers, ranks, fork)
         self.notes, self.configuration, self.task, self.corpus = made.notes, made.configuration, made.task, made.corpus
         self.source, self.target = self.corpus.source, self.corpus.target
         self.batches, self.model, self.step_seconds = made.batches, made.model, made.step_seconds
         """``step_seconds`` is the expected time of a step, or None until it is measured or guessed."""
+        if start:
+            self.model.load_state_dict(start.model.state_dict())
         self.optimiser = self._new_optimiser()
         self.step = 0
         self.mean = MeanWeights(self.optimiser)
@@ -114,7 +120,7 @@ class Trainer:
         """Return the optimiser of this process's part of the weights."""
         ranks, decay = self.ranks, self.configuration.training.weight_decay
         part = ranks.rank, ranks.size
-        return Adam(self.model.parameters(), weight_decay=decay, part=part, values=ranks.weights)
+        return Adam(self.model.trained_parameters(), weight_decay=decay, part=part, values=ranks.weights)
 
     @cached_property
     def provenance(self) -> dict[str, Any]:
@@ -230,6 +236,8 @@ class Trainer:
     ) -> None:
         c = self.configuration.training
         if self.step == 0:
+            if self.configuration.start is not None and self.best is None:
+                self._measure(run, on_evaluation)  # if training only makes it worse, these weights are the best
             self._save(run)
             self._remember(run)
         self._begun = self.step, self.seconds
@@ -288,7 +296,7 @@ class Trainer:
 
     def _remember(self, run: RunFolder) -> None:
         """Write the weights alone, to watch training later, unless the model is large."""
-        small = self.optimiser.values.size <= MOST_REMEMBERED
+        small = sum(parameter.size for parameter in self.model.parameters()) <= MOST_REMEMBERED
         if small and self.ranks.rank == 0 and self.configuration.training.remembers_at(self.step):
             state = State(step=self.step, provenance=self.provenance).flat()
             run.remember(Checkpoint(self.model.state_dict(), {}, {}, state))
@@ -308,9 +316,11 @@ class Trainer:
         if self.ranks.rank == 0:
             run.measurements.append({"step": self.step, **values, "seconds": round(self.seconds, 3)})
 
-    def evaluate(self, held_out: list[tuple[str, str]] | str) -> Scores | TextScores:
-        """Measure the model on pairs of texts, greedily, or on one text."""
-        return self._evaluate(self.model, held_out)
+    def evaluate(
+        self, held_out: list[tuple[str, str]] | str, model: Transformer | LanguageModel | None = None
+    ) -> Scores | TextScores:
+        """Measure the model, or another with its tokens, on pairs of texts, greedily, or on one text."""
+        return self._evaluate(model or self.model, held_out)
 
     def _evaluate(
         self, model: Transformer | LanguageModel, held_out: list[tuple[str, str]] | str

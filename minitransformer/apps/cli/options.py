@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -10,9 +11,10 @@ from typing import Any, get_args, get_origin
 
 from minitransformer.apps.cli.parser import path
 from minitransformer.files import read_json, read_toml
+from minitransformer.nn import Transformer
 from minitransformer.options import Declaration
 from minitransformer.tasks import TASKS, build, recipe_file, recipe_names
-from minitransformer.training import LENGTHS, Configuration
+from minitransformer.training import LENGTHS, Configuration, TrainedRun, continue_from
 
 KINDS = {int: "N", float: "X", str: "NAME"}
 OPTIONS = {name: one for name, one in Configuration.declarations().items() if one.metadata.get("flag")}
@@ -119,8 +121,15 @@ def _kind(declared: Declaration) -> type:
     return next((kind for kind in get_args(declared.kind) if kind is not type(None)), declared.kind)
 
 
-def read_configuration(args: argparse.Namespace) -> Configuration:
+def read_configuration(args: argparse.Namespace, start: TrainedRun | None = None) -> Configuration:
     """Return the configuration that the command line asks for.
+
+    Parameters
+    ----------
+    args : argparse.Namespace
+        The command line.
+    start : TrainedRun, optional
+        The run of ``--from``, whose weights training begins with.
 
     Raises
     ------
@@ -128,12 +137,17 @@ def read_configuration(args: argparse.Namespace) -> Configuration:
         If a file is not what it should be, or a value is out of its range; the message names the option.
     """
     values, picked = _read(args.config) if hasattr(args, "config") else ({}, [])
+    if start and values:
+        raise ValueError("found --from and --config, expected one: model and data of --from are those of its run")
+    values.pop("start", None)
     name = values.pop("task", None)
     options = dict(values.pop("task_options", {}))
     if hasattr(args, "task"):
         if name not in (None, args.task):
             raise ValueError(f"found the task {args.task}, but {args.config} is for the task {name}; leave one out")
         name = args.task
+    elif start:
+        name = "text" if isinstance(start.model, Transformer) else "characters"
     if hasattr(args, "to"):
         options["to"] = args.to
     name = DEFAULT_TASK if name is None else name
@@ -144,7 +158,10 @@ def read_configuration(args: argparse.Namespace) -> Configuration:
     given = {name: getattr(args, name) for name in OPTIONS if hasattr(args, name)}
     if given.keys() & {*LENGTHS}:
         values = {name: value for name, value in values.items() if name not in LENGTHS}
-    configuration = Configuration.of_task(task, **(values | given))
+    if start:
+        configuration = continue_from(start, task, given).changed(start=os.path.abspath(args.start))
+    else:
+        configuration = Configuration.of_task(task, **(values | given))
     decided = given.keys() & {"schedule", "valid_source", "data"}  # they may switch off others in the file
     for name in picked:
         if why := task.why_ignored(name) or (None if decided else configuration.why_ignored(name)):

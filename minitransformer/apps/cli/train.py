@@ -7,6 +7,7 @@ Without arguments: numbers in words from English to German, on the CPU, in about
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
 
 from minitransformer.apps.cli import progress
@@ -24,7 +25,19 @@ from minitransformer.apps.cli.parser import add_listed
 from minitransformer.apps.cli.processes import add_distributed
 from minitransformer.apps.learn.model import Parts, Trial, record
 from minitransformer.arrays import backend
-from minitransformer.training import RunFolder, Trainer, check_free, create_run, fresh_folder, lock_folder
+from minitransformer.data import read_parallel
+from minitransformer.training import (
+    RunFolder,
+    TrainedRun,
+    Trainer,
+    check_free,
+    create_run,
+    fresh_folder,
+    load,
+    lock_folder,
+)
+
+Pairs = list[tuple[str, str]]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,14 +55,17 @@ def run(args: argparse.Namespace) -> int:
     try:
         if args.overwrite and not hasattr(args, "out"):
             raise ValueError("found --overwrite without --out, expected both: which run should be replaced?")
-        configuration = read_configuration(args)
+        start, general = _start(args, choice is not None)
+        configuration = read_configuration(args, start)
         if hasattr(args, "out"):
             ranks.first(lambda: check_free(args.out, args.overwrite))
-        trainer = Trainer(configuration, ranks=ranks, fork=True)
+        trainer = Trainer(configuration, ranks=ranks, fork=True, start=start)
     except ValueError as error:
         raise UsageError(describe(error, args)) from error
     trial = try_own_parts(choice, trainer, args.anyway) if choice else None
     out = ranks.first(lambda: args.out if hasattr(args, "out") else fresh_folder(configuration.task))
+    if start:
+        return _train_on(trainer, out, args.overwrite, general)
     if trial is None:
         return _train(trainer, out, args.overwrite)
     parts, wrong = trial.parts, trial.wrong
@@ -67,6 +83,36 @@ def run(args: argparse.Namespace) -> int:
             status = _train(Trainer(trainer.configuration, tokenisers, fork=True), right, False, parts, trial)
         compare(RunFolder(out), RunFolder(right), sorted(wrong))
     return status
+
+
+def _start(args: argparse.Namespace, own_parts: bool) -> tuple[TrainedRun | None, Pairs]:
+    """Return the run of ``--from`` and the pairs of ``--keep-good``, if there are any."""
+    start = args.ranks.first(lambda: load(args.start)) if hasattr(args, "start") else None
+    if start and own_parts:
+        raise ValueError("found --from and --with, expected one of them")
+    if not hasattr(args, "keep_good"):
+        return start, []
+    if not start or start.task.decoder_only:
+        raise ValueError("--keep-good measures a translator that is trained on; leave it out, or add --from RUN")
+    return start, args.ranks.first(lambda: read_parallel(*args.keep_good)).pairs
+
+
+def _train_on(trainer: Trainer, out: Path, overwrite: bool, general: Pairs) -> int:
+    """Train a model on, and print its scores before and after."""
+    before = trainer.evaluate(trainer.corpus.held_out).measurements()
+    forgotten = trainer.evaluate(general).measurements() if general else {}
+    status = _train(trainer, out, overwrite)
+    if status or trainer.ranks.rank:
+        return status
+    _compare("held out", before, RunFolder(out).measurements.final() or {})
+    if general:
+        _compare("kept good", forgotten, trainer.evaluate(general, load(out).model).measurements())
+    return status
+
+
+def _compare(what: str, before: Mapping[str, float], after: Mapping[str, float]) -> None:
+    scores = (f"{name.replace('_', ' ')} {before[name]:.4g} -> {after[name]:.4g}" for name in before if name in after)
+    print(f"{what}, before -> after: {', '.join(scores)}")
 
 
 def _train(trainer: Trainer, out: Path, overwrite: bool, parts: Parts | None = None, trial: Trial | None = None) -> int:

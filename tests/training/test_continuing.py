@@ -1,0 +1,124 @@
+"""Training on: the weights, tokens and options of another run, weights that stay fixed, and scores before and after."""
+
+import numpy as np
+import pytest
+
+import minitransformer as mt
+from minitransformer.apps.cli import main
+from minitransformer.options import OptionError
+from minitransformer.training import RunFolder, freeze, load, resume
+
+pytestmark = pytest.mark.numpy_only(reason="it trains in processes, which need NumPy")
+
+SMALL = ["--d-model", "8", "--n-heads", "2", "--n-layers", "1", "--d-ff", "16", "--source-tokens", "words"]
+SMALL += ["--target-tokens", "words", "--steps", "2"]
+
+
+def refuse(message):
+    raise AssertionError(message)
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("texts")
+    for name, order in (("old", 1), ("new", -1)):
+        lines = [f"a{i % 7} b{i % 5} c{i % 3}" for i in range(60)]
+        (folder / f"{name}.src").write_text("".join(f"{line}\n" for line in lines))
+        (folder / f"{name}.tgt").write_text("".join(f"{' '.join(line.split()[::order])}\n" for line in lines))
+    files = ["--source", str(folder / "old.src"), "--target", str(folder / "old.tgt")]
+    assert main(["train", "text", *files, "--out", str(folder / "run"), *SMALL]) == 0
+    return folder
+
+
+def train_on(texts, out, *options):
+    files = [str(texts / f"new.{side}") for side in ("src", "tgt")]
+    given = ["--from", str(texts / "run"), "--source", files[0], "--target", files[1], "--out", str(out)]
+    return main(["train", "text", *given, "--steps", "3", "--evaluate-every", "1", "--save-every", "1", *options])
+
+
+def test_a_run_begins_with_weights_tokens_and_options_of_another(texts, tmp_path, capsys):
+    good = [str(texts / f"old.{side}") for side in ("src", "tgt")]
+    assert train_on(texts, tmp_path / "on", "--keep", "9", "--keep-good", *good) == 0
+    said = capsys.readouterr().out
+    assert "held out, before -> after: exact match" in said
+    assert "kept good, before -> after: exact match" in said
+    first, start = load(tmp_path / "on", "best"), load(texts / "run")
+    configuration = first.options
+    assert configuration.model == start.model.options
+    assert (configuration.training.peak, configuration.training.warmup_steps) == (0.004, 1)
+    assert first.source.tokens == start.source.tokens
+    begun = mt.training.read_checkpoint(RunFolder(tmp_path / "on").checkpoints.file(0)).model
+    for name, value in start.model.state_dict().items():
+        np.testing.assert_array_equal(begun[name], value)
+    assert RunFolder(tmp_path / "on").measurements.read()[0]["step"] == 0
+    assert first.translate(["a1 b1 c1"])
+
+
+def test_fixed_weights_stay_and_the_rest_resumes_to_the_bit(texts, tmp_path):
+    options = ("--freeze", "embeddings, encoder", "--average-last", "2", "--keep", "9", "--workers", "1")
+    assert train_on(texts, tmp_path / "on", *options) == 0
+    run, start = RunFolder(tmp_path / "on"), load(texts / "run").model.state_dict()
+    end = load(run, "last").model.state_dict()
+    changed = {name for name in end if not np.array_equal(end[name], start[name])}
+    assert changed
+    assert all(name.startswith("decoder.") for name in changed)
+    whole = mt.training.read_checkpoint(run.checkpoints.file(3))
+    n = sum(value.size for name, value in start.items() if name.startswith("decoder."))
+    assert whole.optimiser["mean"].shape == (n,)  # Adam holds only what it trains
+    run.checkpoints.file(3).unlink()
+    trainer = resume(run, refuse)
+    assert trainer.step == 2
+    trainer.train(run)
+    again = mt.training.read_checkpoint(run.checkpoints.file(3))
+    for part in ("model", "optimiser", "mean"):
+        for name, value in getattr(whole, part).items():
+            np.testing.assert_array_equal(getattr(again, part)[name], value)
+
+
+def test_a_run_killed_before_its_first_checkpoint_begins_again_with_the_other_weights(texts, tmp_path):
+    assert train_on(texts, tmp_path / "on") == 0
+    run = RunFolder(tmp_path / "on")
+    run.checkpoints.clear()
+    run.measurements.path.unlink()
+    state, start = resume(run, refuse).model.state_dict(), load(texts / "run").model.state_dict()
+    for name, value in start.items():
+        np.testing.assert_array_equal(state[name], value)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["--d-model", "16"], "--d-model: a trained model keeps its options and tokens; leave out"),
+        (["--vocabulary", "16"], "--vocabulary: a trained model keeps its options and tokens"),
+        (["--freeze", "encoder,head"], "the model has no part 'head', expected some of embeddings, "),
+        (["--freeze", "embeddings,encoder,decoder"], "no weights are left to train"),
+        (["--config", "multi30k"], "found --from and --config, expected one"),
+        (["--with", "my-exercises"], "found --from and --with, expected one"),
+    ],
+)
+def test_what_a_trained_model_cannot_change_is_refused(texts, tmp_path, capsys, given, message):
+    (tmp_path / "my-exercises").mkdir()
+    given = [str(tmp_path / "my-exercises") if one == "my-exercises" else one for one in given]
+    assert train_on(texts, tmp_path / "on", *given) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_tokens_of_a_drawn_task_are_refused(texts, tmp_path, capsys):
+    assert main(["train", "copy", "--steps", "1", "--held-out", "5", "--out", str(tmp_path / "copy"), *SMALL[:8]]) == 0
+    files = ["--source", str(texts / "new.src"), "--target", str(texts / "new.tgt")]
+    assert main(["train", "text", "--from", str(tmp_path / "copy"), *files]) == 2
+    assert "are not for the task text" in capsys.readouterr().err
+    assert main(["train", "characters", "--from", str(tmp_path / "copy")]) == 2
+    assert "needs another kind of model: this one translates" in capsys.readouterr().err
+
+
+def test_no_gradient_is_computed_for_fixed_weights():
+    model = mt.nn.Transformer(9, 9, d_model=8, n_heads=2, n_layers=2, d_ff=8, dropout=0.0)
+    freeze(model, "encoder,embeddings,decoder.layers.0")
+    source, target = np.array([[4, 5]]), np.array([[1, 6]])
+    model(source, target).sum().backward()
+    trained = {name for name, p in model.named_parameters() if p.grad is not None}
+    assert trained == {name for name, p in model.named_parameters() if p.requires_grad}
+    assert {name.rpartition("layers.")[2][0] for name in trained} == {"1"}
+    with pytest.raises(OptionError, match="no weights are left"):
+        freeze(model, "decoder")
