@@ -47,6 +47,7 @@ import numpy as np
 from minitransformer.apps.exchange.model_bin import Variables, read_model_bin
 from minitransformer.apps.exchange.published import OurIds, Published, arrange, find_sinusoidal, read_pieces
 from minitransformer.apps.exchange.reading import Fields, read_tokens, shown
+from minitransformer.apps.exchange.writing import PROGRAMS
 from minitransformer.arrays import Array
 from minitransformer.data import PAD, SPECIALS, START, Characters, Tokeniser, Words
 from minitransformer.files import FileError
@@ -64,16 +65,7 @@ NO_EFFECT = {
     for name in ("alignment_layer", "alignment_heads", "embeddings_merge", "alibi_use_positive_positions")
 }
 """What changes no translation: the heads that are shown as an alignment, and options of what our model has not."""
-SEARCH = {
-    "beam": 2,
-    "alpha": 1.0,
-    "penalty": "length",
-    "full_beam": True,
-    "stop": "full",
-    "most_written": 256,
-    "least_written": 1,
-    "limit_ends": True,
-}
+SEARCH = PROGRAMS["ctranslate2-search"]
 """The defaults of ``Translator.translate_batch``."""
 
 

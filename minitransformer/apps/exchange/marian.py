@@ -42,24 +42,14 @@ import numpy as np
 from minitransformer.apps.exchange.model_bin import ModelBin, Variables
 from minitransformer.apps.exchange.published import OurIds, Published, arrange, read_pieces
 from minitransformer.apps.exchange.reading import shown
+from minitransformer.apps.exchange.writing import PROGRAMS
 from minitransformer.arrays import Array
 from minitransformer.data import Tokeniser, Words, sentencepiece_model
 from minitransformer.files import FileError, read_file, require_regular_file
 
 ACTIVATIONS = {"relu": "relu", "swish": "silu", "gelu": "quick_gelu"}
 OPTIONS = "special:model.yml"
-ONLY = {
-    "type": ("transformer",),
-    "transformer-decoder-autoreg": ("self-attention",),
-    "transformer-no-projection": ("false",),
-    "transformer-ffn-depth": ("2",),
-    "transformer-decoder-ffn-depth": ("2", "0"),
-    "transformer-train-position-embeddings": ("false",),
-    "transformer-postprocess-emb": ("", "d"),
-    "transformer-rnn-projection": ("false",),
-    "transformer-tied-layers": ("", "[]"),
-    "input-types": ("", "[]"),
-}
+ONLY = PROGRAMS["marian-options"]
 """The values of options that ours can compute."""
 NORMS = {("n", "da", "n"): "pre", ("", "dan", ""): "post"}
 """What precedes a sub-layer, follows it, and follows the stack; the order of layer norm that it is here."""

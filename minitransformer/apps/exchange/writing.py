@@ -12,7 +12,7 @@ from typing import Any
 
 from minitransformer.data import Bpe, Pieces
 from minitransformer.durable import PARTIAL, put_in_place
-from minitransformer.files import reason
+from minitransformer.files import read_toml, reason
 from minitransformer.nn import ModelOptions
 from minitransformer.options import Options
 from minitransformer.training import RunError, TrainedRun
@@ -36,18 +36,10 @@ def require_same(program: str, options: Sequence[tuple[str, Any, Any]]) -> None:
             )
 
 
-CARRIED = frozenset(
-    (
-        "d_model", "n_heads", "n_layers", "n_decoder_layers", "d_ff", "attention_block", "recompute", "dropout",
-        "share_embeddings", "scale_embeddings", "attention_bias", "output_bias", "position_layout", "max_length",
-        "dtype",
-    )
-)  # fmt: skip
+PROGRAMS = read_toml(Path(__file__).with_name("programs.toml"))
+CARRIED = frozenset(PROGRAMS["every-exporter"]["model"])
 """The options of a model that every program computes, or that do not change what a trained model computes."""
-CARRIED_RULES = (
-    "beam", "alpha", "penalty", "full_beam", "stop", "most_written", "least_written", "force_end", "limit_ends",
-    "renormalise", "forbidden",
-)  # fmt: skip
+CARRIED_RULES = PROGRAMS["every-exporter"]["search"]
 """The options of a search that every exporter writes, or names in its notes."""
 
 
