@@ -15,6 +15,7 @@ from minitransformer.apps.paper.means import t_probability
 from minitransformer.apps.paper.report import changes_text
 from minitransformer.apps.paper.variations import Result, train_variations
 from minitransformer.decoding import Diverged
+from minitransformer.options import OptionError
 from minitransformer.training.trainer import Trainer
 
 pytestmark = pytest.mark.numpy_only("experiments, on the processor")
@@ -32,6 +33,8 @@ def test_the_base_is_the_papers():
     assert (training.label_smoothing, training.average_last) == (0, 1)
     assert base_configuration("numbers").training.steps == 250
     recipe = base_configuration("numbers", 900)
+    with pytest.raises(OptionError, match="steps must be at least 1, found 0"):
+        base_configuration("numbers", 0)
     paper = recipe.changed(schedule="warmup")  # with the peak of the recipe
     assert [recipe.learning_rate(t) for t in (1, 250, 900)] == pytest.approx(
         [paper.learning_rate(t) for t in (1, 250, 900)]

@@ -61,6 +61,17 @@ def test_the_worst_entry_and_a_difference_relative_to_the_largest_gradient():
     assert 0 < found.extrapolated[0] < 0.01
 
 
+def test_errors_are_relative_to_the_largest_gradient_and_the_worst_entry_is_that_of_the_extrapolation():
+    """A cube's D(h) is off by h² everywhere, and R(h) is exact; the claim is off by 0.3 % of 3 x² for one entry."""
+    right = np.array([3.0, 12.0, 0.75])
+    wrong = right * [1, 1, 1.003]
+    cubes = mt.Operation(lambda x: ((x**3).sum(keepdims=True), x), lambda x, d_y: (d_y * wrong,), name="cubes")
+    found = sweep(cubes, [np.array([1.0, 2.0, 0.5])], steps=[0.5])
+    assert found.worst_index == (2,)
+    assert found.extrapolated[0] == pytest.approx(0.003 * 0.75 / 12)
+    assert found.central[0] == pytest.approx(0.5**2 / 12)
+
+
 def test_no_more_than_forty_entries_move_and_the_seed_chooses_them():
     calls = []
 
