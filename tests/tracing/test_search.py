@@ -5,7 +5,7 @@ import pytest
 
 import minitransformer as mt
 from minitransformer.data import END, PAD, START
-from minitransformer.decoding import beam_search, greedy, length_penalty
+from minitransformer.decoding import PAPER, beam_search, greedy, length_penalty
 from minitransformer.tracing import HeadOff, SetEntry, SetMask, Temperature, beam_tree, write
 
 SOURCES = [[3, 4, 6, END], [5, END], [7, 7, 3, 4, 5, END]]
@@ -34,6 +34,18 @@ def test_write_is_greedy(make_model, source, options):
         assert choice.alternatives[0] == (choice.token, choice.probability)
         listed = [alternative.token for alternative in choice.alternatives]
         assert listed == [token for token in np.argsort(-log_p[place]).tolist() if token not in (PAD, START)][:5]
+
+
+@pytest.mark.parametrize("given", [None, 2, 5])
+@pytest.mark.parametrize("rules", [{}, {"most_written": 4, "forbidden": (3, END)}])
+def test_impossible_tokens_are_not_listed_and_a_given_limit_counts(model, given, rules):
+    rules = PAPER.changed(renormalise=True, **{"forbidden": (END,), **rules})  # only the limit ends it
+    choices = write(model, [SOURCES[0]], max_length=given, alternatives=99, rules=rules)
+    assert len(choices) == (given or rules.most_written or len(SOURCES[0]) + 50)
+    possible = {*range(log_probabilities(model, SOURCES[0], []).shape[-1])}
+    for choice in choices:
+        listed = {one.token for one in choice.alternatives}
+        assert listed == possible - {PAD, START, *rules.forbidden}
 
 
 def test_the_limit_is_the_number_of_learned_positions(make_model):

@@ -175,6 +175,10 @@ def test_any_text_can_be_held_out(folder, configuration):
     assert folder.held_out() == [("a b c", "x y"), ("\u00e9", "z z")]
     create_run(folder.path, configuration, corpus([("a\u200bb", "c\x1cd")]), overwrite=True)
     assert len(folder.held_out()) == 1
+    for line in ("a", "a\t", "\tb", "\t", "a\tb\tc", "", "a\tb\t"):
+        (folder.path / "held_out.tsv").write_text(f"one\ttwo\n{line}\n", "utf-8")
+        with pytest.raises(RunError, match="line 2 is not a source and a target with a tab between"):
+            folder.held_out()
     (folder.path / "held_out.tsv").write_text("a\u2028b\tc\x85d\n", "utf-8")
     assert folder.held_out() == [("a\u2028b", "c\x85d")]
 
