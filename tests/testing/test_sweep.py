@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import minitransformer as mt
+from minitransformer.arrays import asarray
 from minitransformer.testing.examples import EXAMPLES, examples
 from minitransformer.testing.sweep import sweep
 
@@ -65,7 +66,7 @@ def test_errors_are_relative_to_the_largest_gradient_and_the_worst_entry_is_that
     """A cube's D(h) is off by h² everywhere, and R(h) is exact; the claim is off by 0.3 % of 3 x² for one entry."""
     right = np.array([3.0, 12.0, 0.75])
     wrong = right * [1, 1, 1.003]
-    cubes = mt.Operation(lambda x: ((x**3).sum(keepdims=True), x), lambda x, d_y: (d_y * wrong,), name="cubes")
+    cubes = mt.Operation(lambda x: ((x**3).sum(keepdims=True), x), lambda x, d_y: (d_y * asarray(wrong),), name="cubes")
     found = sweep(cubes, [np.array([1.0, 2.0, 0.5])], steps=[0.5])
     assert found.worst_index == (2,)
     assert found.extrapolated[0] == pytest.approx(0.003 * 0.75 / 12)
