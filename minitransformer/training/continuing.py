@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from minitransformer.data import tokenisers_to_json
@@ -71,7 +72,7 @@ def continue_from(start: TrainedRun, task: Task, values: Mapping[str, Any]) -> C
         chosen |= {"window": window, "batch_tokens": max(window, training.batch_tokens)}
     chosen = {name: value for name, value in chosen.items() if name in configuration.free}
     kept = {name: value for name, value in kept.items() if name not in values}
-    return configuration.changed(**kept, **chosen)
+    return replace(configuration.changed(**kept, **chosen), free=configuration.free - kept.keys())
 
 
 def freeze(model: Model, parts: str) -> None:
