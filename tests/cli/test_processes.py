@@ -132,7 +132,7 @@ def test_training_divides_itself_unless_threads_are_asked_for(tmp_path):
     assert done.stdout.splitlines()[-1] == "[2, 2, 1] [130, 0, 0]"
     processes, threads = (RunFolder(tmp_path / name) for name in ("processes", "threads"))
     found, expected = (
-        [load_file(path) for path in run.path.rglob("step-*5.safetensors")] for run in (processes, threads)
+        [load_file(path) for path in run.path.glob("checkpoints/step-*5.safetensors")] for run in (processes, threads)
     )
     assert len(found) == len(expected) == 1
     assert all(np.array_equal(found[0][name], array) for name, array in expected[0].items())
