@@ -297,7 +297,8 @@ class Trainer:
     def _remember(self, run: RunFolder) -> None:
         """Write the weights alone, to watch training later, unless the model is large."""
         small = sum(parameter.size for parameter in self.model.parameters()) <= MOST_REMEMBERED
-        if small and self.ranks.rank == 0 and self.configuration.training.remembers_at(self.step):
+        read = backend() == "numpy" or self.step % LOG_EVERY == 0  # on a GPU only when losses are read too
+        if small and read and self.ranks.rank == 0 and self.configuration.training.remembers_at(self.step):
             state = State(step=self.step, provenance=self.provenance).flat()
             run.remember(Checkpoint(self.model.state_dict(), {}, {}, state))
 

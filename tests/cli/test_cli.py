@@ -81,7 +81,7 @@ def test_a_run_folder_holds_what_it_should(run):
     assert names == {
         "configuration.json", "vocabulary.json", "data.json", "held_out.tsv", "metrics.jsonl", "best.safetensors",
         "checkpoints/step-00000004.safetensors", "checkpoints/step-00000008.safetensors",
-        "training.png", "attention.png",
+        "training.png", "attention.png", *(f"history/step-{step:08}.safetensors" for step in range(9)),
     }  # fmt: skip
     assert (run / "training.png").read_bytes().startswith(PNG)
     assert (run / "attention.png").read_bytes().startswith(PNG)
