@@ -201,9 +201,16 @@ def test_between_losses_that_are_shown_nothing_is_read_back(tmp_path, monkeypatc
     with on("cupy"):
         trainer = Trainer(Configuration.of_task(build("reverse"), **(SMALL | changes)))
         run = create_run(tmp_path / "run", trainer.configuration, trainer.corpus)
-        measure, save = trainer._measure, trainer._save
+        measure, save, remember = trainer._measure, trainer._save, trainer._remember
         monkeypatch.setattr(trainer, "_measure", lambda *arguments: (measure(*arguments), log.clear()))
         monkeypatch.setattr(trainer, "_save", lambda *arguments: (save(*arguments), log.clear()))
+
+        def remember_and_forget(folder):
+            remember(folder)
+            if trainer.step % 10 == 0:  # the weights are read there for the history
+                log.clear()
+
+        monkeypatch.setattr(trainer, "_remember", remember_and_forget)
 
         def on_step(loss, rate, speed):
             shown.append(loss)
