@@ -25,6 +25,7 @@ Source: Fast Transformer Decoding: One Write-Head is All You Need (Shazeer, 2019
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from minitransformer.arrays import Array, check_floats, is_whole, xp
@@ -140,10 +141,8 @@ def forward(
     sizes = check(x, memory, w_in, w_out, b_in, b_out, n_heads, n_kv_heads, rotate)
     queries, keys_values = project(x, memory, w_in, b_in, sizes.queries)
     q, k, v = by_head(queries, keys_values, sizes)  # (1)
-    (q_turned, saved_turn), (k_turned, _) = (q, None), (k, None)
-    if rotate:
-        rotation = rotate if isinstance(rotate, Rotation) else PAPER
-        (q_turned, saved_turn), (k_turned, _) = (rotary.forward(part, rotation=rotation) for part in (q, k))  # (3)
+    turn = partial(rotary.forward, rotation=rotate if isinstance(rotate, Rotation) else PAPER)
+    (q_turned, saved_turn), (k_turned, _) = map(turn, (q, k)) if rotate else ((q, None), (k, None))  # (3)
     k_heads, v_heads = (xp.repeat(part, n_heads // n_kv_heads, axis=1) for part in (k_turned, v))  # (2)
     concat = xp.empty((*x.shape[:-1], w_out.shape[0]), dtype=x.dtype)
     options = {"mask": mask, "causal": causal, "block_size": block_size, "bias": bias}

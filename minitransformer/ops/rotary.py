@@ -92,10 +92,10 @@ def _rotations(x: Any, first: int, rotation: Rotation) -> tuple[Array, Array]:
     return cos[first:last], sin[first:last]
 
 
-def pairs(x: Any, layout: str) -> tuple[Any, Any]:
-    """Return views of the two features of each pair: (..., D) -> (..., D / 2) twice."""
-    half = x.shape[-1] // 2
-    return (x[..., 0::2], x[..., 1::2]) if layout == "interleaved" else (x[..., :half], x[..., half:])
+def places(d: int, layout: str) -> tuple[Any, Any]:
+    """Return the places of the first and of the second feature of each pair, as indices of arrays (..., D)."""
+    pairs = (slice(0, None, 2), slice(1, None, 2)) if layout == "interleaved" else (slice(d // 2), slice(d // 2, None))
+    return (..., pairs[0]), (..., pairs[1])
 
 
 def forward(x: Array, first: int = 0, out: Array | None = None, rotation: Rotation = PAPER) -> tuple[Array, Any]:
@@ -136,9 +136,10 @@ def forward(x: Array, first: int = 0, out: Array | None = None, rotation: Rotati
     check(x, first)
     cos, sin = _rotations(x, first, rotation)
     y = xp.empty(x.shape, dtype=x.dtype) if out is None else out
-    (even, odd), (y_even, y_odd) = pairs(x, rotation.layout), pairs(y, rotation.layout)
+    first_of, second_of = places(x.shape[-1], rotation.layout)
+    even, odd = x[first_of], x[second_of]
     # Both in one statement, because out may be x.
-    y_even[...], y_odd[...] = even * cos - odd * sin, even * sin + odd * cos  # (2), (3)
+    y[first_of], y[second_of] = even * cos - odd * sin, even * sin + odd * cos  # (2), (3)
     return y, (cos, sin, rotation.layout)
 
 
@@ -146,11 +147,12 @@ def backward(saved: Any, d_y: Array, out: tuple[Array | None] = (None,)) -> tupl
     """Return the gradient of x, written to ``out`` if given, which may be d_y."""
     cos, sin, layout = saved
     d_x = xp.empty(d_y.shape, dtype=d_y.dtype) if out[0] is None else out[0]
-    (d_left, d_right), (d_x_even, d_x_odd) = pairs(d_y, layout), pairs(d_x, layout)
+    first_of, second_of = places(d_y.shape[-1], layout)
+    d_left, d_right = d_y[first_of], d_y[second_of]
     # (2), (3): the transpose is the rotation by the opposite angle
     d_even = d_left * cos + d_right * sin  # (8)
     d_odd = d_right * cos - d_left * sin  # (9)
-    d_x_even[...], d_x_odd[...] = d_even, d_odd
+    d_x[first_of], d_x[second_of] = d_even, d_odd
     return (d_x,)
 
 
@@ -158,7 +160,8 @@ def composed(x: Tensor, first: int = 0, rotation: Rotation = PAPER) -> Tensor:
     """Return the same function in elementary operations."""
     check(x, first)
     cos, sin = _rotations(x, first, rotation)
-    even, odd = pairs(x, rotation.layout)
+    first_of, second_of = places(x.shape[-1], rotation.layout)
+    even, odd = x[first_of], x[second_of]
     turned = even * cos - odd * sin, even * sin + odd * cos
     if rotation.layout == "halves":
         return concatenate(turned, axis=-1)

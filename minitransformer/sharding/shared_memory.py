@@ -18,11 +18,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from copy import copy
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, chain
 from mmap import mmap
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
-from typing import Any, NamedTuple, NoReturn, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -32,6 +32,8 @@ from minitransformer.sharding.ranks import ALONE, Ranks, spread
 
 T = TypeVar("T")
 U = TypeVar("U")
+Line: TypeAlias = tuple[Connection, Connection]
+"""One pipe to read from and one to write to; a single one for both directions would be a socket."""
 FORKS_SAFELY = sys.platform == "linux"
 """On macOS a fork can stop at a lock of the system's libraries; Windows has none."""
 END_WITH_PARENT = 1
@@ -55,15 +57,16 @@ class Forked:
     ----------
     rank, size : int
         Which of how many processes.
-    others : list of Connection
-        In the first process, to the others in the order of their ranks; in these, to the first.
+    others : list of pairs of Connection
+        To read from and to write to: in the first process, for the others in the order of their ranks; in these, for
+        the first.
     weights : array or None
         Memory for the weights, the same in all processes.
     exchanged : array
         Memory for the gradients that the processes exchange.
     """
 
-    def __init__(self, rank: int, size: int, others: list[Connection], weights: Array | None, exchanged: Array) -> None:
+    def __init__(self, rank: int, size: int, others: list[Line], weights: Array | None, exchanged: Array) -> None:
         self.rank = self.local_rank = rank
         self.size, self.weights = size, weights
         self._others, self._exchanged = others, exchanged
@@ -133,13 +136,13 @@ class Forked:
 
     def _send(self, to: int, value: object) -> None:
         try:
-            self._others[to].send(value)
+            self._others[to][1].send(value)
         except OSError:
             self._lost(to)
 
     def _receive(self, sender: int) -> Any:
         try:
-            value = self._others[sender].recv()
+            value = self._others[sender][0].recv()
         except (EOFError, OSError):
             self._lost(sender)
         if isinstance(value, _Failed):
@@ -152,7 +155,7 @@ class Forked:
             os._exit(1)
         with suppress(EOFError, OSError):
             while True:
-                value = self._others[which].recv()
+                value = self._others[which][0].recv()
                 if isinstance(value, _Failed):
                     raise value.error
         status = os.waitpid(self.children[which], 0)[1]
@@ -204,15 +207,16 @@ def forked(size: int, parameters: Sequence[Tensor] = (), shares: int = 1) -> Ite
     sys.stdout.flush()
     try:
         for rank in range(1, size):
-            mine, theirs = Pipe()
+            (read, told), (heard, write) = Pipe(duplex=False), Pipe(duplex=False)
             first.children.append(_fork())
             if not first.children[-1]:
-                for connection in (mine, *first._others):
+                for connection in (read, write, *chain(*first._others)):
                     connection.close()
-                with _dividing_cores(size), _ending_here(theirs):
-                    yield Forked(rank, size, [theirs], weights, exchanged)
-            theirs.close()
-            first._others.append(mine)
+                with _dividing_cores(size), _ending_here(told):
+                    yield Forked(rank, size, [(heard, told)], weights, exchanged)
+            told.close()
+            heard.close()
+            first._others.append((read, write))
         with _dividing_cores(size):
             yield first
     finally:
@@ -220,7 +224,7 @@ def forked(size: int, parameters: Sequence[Tensor] = (), shares: int = 1) -> Ite
             with suppress(ProcessLookupError, ChildProcessError):
                 os.kill(child, signal.SIGKILL)
                 os.waitpid(child, 0)
-        for connection in first._others:
+        for connection in chain(*first._others):
             connection.close()
 
 

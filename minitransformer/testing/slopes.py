@@ -341,9 +341,10 @@ def _turns_below(
     Otherwise two steps in a row show the claimed slope, which noise does by a rare chance only.
     """
     difference, least = abs(claimed - slope), rounding + spacing * abs(slope)
-    if not least < scatter < np.inf or not np.isfinite(difference):
+    within = scatter / (4 * difference) if 0 < difference < np.inf else 0.0
+    if not least < scatter < np.inf or not within:
         return False
-    h, before = 2.0 ** round(log2(scatter / (4 * difference))), False
+    h, before = 2.0 ** round(log2(within)), False
     if h < spacing * min(1.0, scatter / (LOST * least)) ** TOO_SHORT:
         neighbours = [loss(n * spacing)[0] for n in range(-STAIRS, STAIRS + 1)]
         return int(np.count_nonzero(np.diff(neighbours))) > STAIRS

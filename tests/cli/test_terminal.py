@@ -89,6 +89,7 @@ def test_no_line_is_wider_than_the_terminal(in_a_terminal, monkeypatch, width):
     for command in commands:
         status, lines = in_a_terminal(command, width)
         assert status == STATUS.get(command, 0), (command, lines)
-        if wide := [line for line in lines if len(line) > width]:
+        # A long path, of this test's folder for example, has no place to break.
+        if wide := [line for line in lines if len(line) > width >= max(map(len, line.split()), default=0)]:
             wrapped[command] = wide
     assert not wrapped, "\n".join(f"{c}: {line}" for c, lines in wrapped.items() for line in lines)

@@ -104,7 +104,7 @@ BROKEN = {
     "8 features and 3 heads": values(encoder__num_heads=i16(3), decoder__num_heads=i16(3)),
     "has 0 heads": values(encoder__num_heads=i16(0), decoder__num_heads=i16(0)),
     "encoder/num_heads \\[2\\], expected one number": values(encoder__num_heads=np.ones(1, i16) * 2),
-    "the activation 1, expected one of": values(encoder__activation=i8(1), decoder__activation=i8(1)),
+    "the activation 5, expected one of": values(encoder__activation=i8(5), decoder__activation=i8(5)),
     "decoder/scale_embeddings 3.0, expected 1, or 2.828427": values(decoder__scale_embeddings=f4(3)),
     "multiplied in one stack only": values(decoder__scale_embeddings=i8(0)),
     "other positions in the decoder": values(decoder__position_encodings__encodings=np.ones((9, 8), f4)),

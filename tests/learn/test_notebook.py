@@ -11,6 +11,7 @@ from toml_cases import toml_table
 from minitransformer.apps.learn import Book, bank, find, judge_file
 from minitransformer.apps.learn.model import Parts
 
+pytest.importorskip("IPython", reason="IPython is not installed: pip install -e .[tutorials]")
 pytestmark = pytest.mark.numpy_only("exercises are in NumPy")
 CELLS = toml_table(__file__, "CELLS")
 SHELL = """

@@ -25,6 +25,7 @@ HEAD = """
 import json, os, signal, sys, time
 import numpy as np
 from minitransformer.sharding import ALONE, forked
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a program in the background ignores it
 """
 ROOT = Path(__file__).parents[2]
 

@@ -8,7 +8,7 @@ from minitransformer.apps.cli import main
 from minitransformer.options import OptionError
 from minitransformer.training import RunFolder, freeze, load, resume
 
-pytestmark = pytest.mark.numpy_only(reason="it trains in processes, which need NumPy")
+pytestmark = pytest.mark.numpy_only("it trains in processes, which need NumPy")
 
 SMALL = ["--d-model", "8", "--n-heads", "2", "--n-layers", "1", "--d-ff", "16", "--source-tokens", "words"]
 SMALL += ["--target-tokens", "words", "--steps", "2"]
