@@ -65,7 +65,7 @@ def targets(block: str, name: str) -> list[str]:
     for target in LINK.findall(block):
         if not target.startswith("https://"):
             target = (ROOT / name).parent.joinpath(target).resolve().relative_to(ROOT).as_posix()
-        if target != "tutorials/ko":  # the README says in Korean that there are Korean tutorials
+        if target not in {"tutorials/ko", "docs/korean-terms.md"}:  # only the Korean README leads to these
             found.append(target.replace("tutorials/ko/", "tutorials/").replace(".ko.md", ".md"))
     return sorted(found)
 
