@@ -78,10 +78,11 @@ def test_a_run_gets_a_folder_of_its_own(tmp_path, monkeypatch, capsys, without_p
 
 def test_a_run_folder_holds_what_it_should(run):
     names = {path.relative_to(run).as_posix() for path in run.rglob("*") if path.is_file()}
+    remembered = range(0, 9, 1 if mt.backend() == "numpy" else 10)
     assert names == {
         "configuration.json", "vocabulary.json", "data.json", "held_out.tsv", "metrics.jsonl", "best.safetensors",
         "checkpoints/step-00000004.safetensors", "checkpoints/step-00000008.safetensors",
-        "training.png", "attention.png", *(f"history/step-{step:08}.safetensors" for step in range(9)),
+        "training.png", "attention.png", *(f"history/step-{step:08}.safetensors" for step in remembered),
     }  # fmt: skip
     assert (run / "training.png").read_bytes().startswith(PNG)
     assert (run / "attention.png").read_bytes().startswith(PNG)
