@@ -153,11 +153,12 @@ class Forked:
         """Raise the error of a process that has ended."""
         if self.rank:
             os._exit(1)
+        last: Any = None
         with suppress(EOFError, OSError):
-            while True:
-                value = self._others[which][0].recv()
-                if isinstance(value, _Failed):
-                    raise value.error
+            while not isinstance(last, _Failed):
+                last = self._others[which][0].recv()
+        if isinstance(last, _Failed):
+            raise last.error
         status = os.waitpid(self.children[which], 0)[1]
         how = f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"status {os.WEXITSTATUS(status)}"
         raise ProcessLostError(

@@ -98,6 +98,14 @@ try:
         ranks.gather(1)
 except RuntimeError as error:
     print(error)
+try:
+    with forked(2) as ranks:
+        if ranks.rank:
+            raise OSError("no space")
+        time.sleep(0.5)
+        ranks.first(lambda: 1)
+except OSError as error:
+    print(error)
 with forked(1) as ranks:
     print(ranks is ALONE)
 """)
@@ -105,7 +113,7 @@ with forked(1) as ranks:
     first, values, *errors, alone = out.splitlines()
     assert first == "only the first prints"
     assert json.loads(values) == [[0, [0, 1, 4, 9, 16], [0, 0, 2, 2, 2], max(1, blas.cores() // 3)]] * 3
-    assert errors == ["'only here' of another process", "Odd: cannot be sent"]
+    assert errors == ["'only here' of another process", "Odd: cannot be sent", "no space"]
     assert alone == "True"
 
 
