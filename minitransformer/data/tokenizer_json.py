@@ -49,7 +49,7 @@ class TokenizerJson(Tokeniser):
         super().__init__(vocabulary, UNKNOWN)
         self.model, self.specials = model, list(specials)
         self._tokenizer = read_tokenizer(model)
-        self._theirs = order(len(vocabulary) + sum(one is None for one in specials), specials)[: len(vocabulary)]
+        self._theirs = order(len(vocabulary) - self.specials.count(None), specials)
         self._ours = {theirs: i for i, theirs in reversed([*enumerate(self._theirs)])}
 
     def encode(self, text: str) -> list[int]:
