@@ -3,14 +3,17 @@
 import importlib.util
 import re
 
+import numpy as np
 import pytest
 
 from minitransformer.apps.bench import growth
 from minitransformer.apps.bench.growth import Axis, Curve, measure_growth
-from minitransformer.apps.bench.machine import machine_memory, peak_memory, resident_memory
+from minitransformer.apps.bench.machine import machine_memory, peak_memory, peak_share, resident_memory
 from minitransformer.apps.bench.program import command, reason
 from minitransformer.apps.bench.turns import Process, ProcessError
 from minitransformer.apps.bench.workloads import Workload
+from minitransformer.sharding import forked
+from minitransformer.sharding.shared_memory import can_fork
 
 pytestmark = pytest.mark.numpy_only("measures the processor, in processes that choose their library themselves")
 
@@ -64,6 +67,20 @@ def test_memory_is_in_bytes():
         pytest.skip("this system does not tell")
     assert 10**7 < peak < all_of_it
     assert 10**7 < now < all_of_it
+
+
+def test_memory_of_processes_counts_what_they_share_once():
+    """The part of each of two processes: an array that both hold counts half in each, one of its own counts whole."""
+    if None in (peak_share(), resident_memory()) or not can_fork():
+        pytest.skip("this system does not tell, or does not fork")
+    shared, size = np.ones(2 * 10**7), 16 * 10**7
+    with forked(2) as ranks:
+        together = sum(ranks.gather(peak_share()))
+        own = np.ones(10**7) if ranks.rank else None
+        del own  # the peak remembers it
+        more = sum(ranks.gather(peak_share())) - together
+    assert shared.nbytes == size < together < peak_memory() + size // 2
+    assert size // 2 * 0.9 < more < size // 2 * 1.2
 
 
 def axis(values, **curve):

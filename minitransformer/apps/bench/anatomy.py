@@ -105,7 +105,7 @@ def prepare(workload: Workload, workers: int | None) -> Iterator[Program]:
 
     def turn(times: int) -> dict[str, Any]:
         with stepping(workload, number, fork=workers is None) as steps:
-            seconds = steps(times)
+            seconds = steps(times)["seconds"]
         together = time_products(products, 1)
         side_by_side = None
         alone, accounts = [], [Account() for _ in range(times)]

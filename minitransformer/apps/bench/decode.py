@@ -53,7 +53,11 @@ def agreement(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, int]:
 
 
 def measure_decoding(
-    names: Sequence[str], rounds: int, programs: Sequence[str], tell: Callable[[str], None]
+    names: Sequence[str],
+    rounds: int,
+    programs: Sequence[str],
+    workers: int | None,
+    tell: Callable[[str], None],
 ) -> dict[str, Any]:
     """Measure greedy decoding and beam search in some configurations.
 
@@ -65,6 +69,8 @@ def measure_decoding(
         How many turns each program has.
     programs : sequence of {"ours", "eager"}
         Which programs take part.
+    workers : int or None
+        How many processes share our sentences; None for one for each core.
     tell : callable
         Called with each message about the progress.
 
@@ -82,7 +88,7 @@ def measure_decoding(
             def tell_of(text: str, what: str = f"{name}, {search}") -> None:
                 tell(f"{what}: {text}")
 
-            entrants = [Entrant(p, LABELS[p], command(f"{p}-{search}", workload)) for p in programs]
+            entrants = [Entrant(p, LABELS[p], command(f"{p}-{search}", workload, workers)) for p in programs]
             outcomes = take_turns(entrants, rounds, tell_of)
             searches[search] = summarise(compare(outcomes))
         result["decoding"][name] = {"sizes": workload.flat(), "max_length": max_length(workload), "searches": searches}

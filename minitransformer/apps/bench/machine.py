@@ -16,6 +16,7 @@ import numpy as np
 from minitransformer.arrays import blas
 
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+SHARED = Path("/proc/self/smaps_rollup")
 LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
 
@@ -65,6 +66,16 @@ def peak_memory() -> int | None:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
+def peak_share() -> int | None:
+    """Return this process's part of the peak memory of several: a page that n processes share counts 1 / n here.
+
+    What a process holds now is its proportional set size (Pss in proc(5)); what it held at its peak and has returned
+    since was its own.
+    """
+    held, peak, now = _from_status("Pss", SHARED), _from_status("VmHWM"), _from_status("VmRSS")
+    return None if held is None or peak is None or now is None else held + max(0, peak - now)
+
+
 def resident_memory() -> int | None:
     """Return how much memory this process uses now, in bytes, or its peak if only that is known."""
     now = _from_status("VmRSS")
@@ -97,9 +108,9 @@ def machine_memory() -> int | None:
     return min(found)
 
 
-def _from_status(name: str) -> int | None:
+def _from_status(name: str, file: Path | None = None) -> int | None:
     try:
-        lines = STATUS.read_text(encoding="ascii", errors="replace").splitlines()
+        lines = (file or STATUS).read_text(encoding="ascii", errors="replace").splitlines()
     except OSError:  # not Linux
         return None
     for line in lines:

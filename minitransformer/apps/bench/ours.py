@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from minitransformer.apps.bench.machine import resident_memory, settle
+from minitransformer.apps.bench.machine import peak_share, resident_memory, settle
 from minitransformer.apps.bench.workloads import LABEL_SMOOTHING, LEARNING_RATE, Workload
 from minitransformer.arrays import blas
 from minitransformer.data import Batch
 from minitransformer.nn import Transformer
 from minitransformer.optim import Adam
-from minitransformer.sharding import forked
+from minitransformer.sharding import Ranks, forked
 from minitransformer.training import Workers, default_workers, shared_step
 
 WARM_UP = 2
@@ -53,9 +53,26 @@ def time_steps(step: Callable[[], object], times: int) -> list[float]:
     return seconds
 
 
+def in_processes(ranks: Ranks, step: Callable[[], object]) -> Callable[[int], dict[str, Any]]:
+    """Return, in the first process and after a warm-up, a function that does a number of steps in all of them.
+
+    It returns their times, and the peak memory of several processes.
+    """
+
+    def steps(times: int) -> dict[str, Any]:
+        seconds = time_steps(step, ranks.first(lambda: times))
+        parts = [part for part in ranks.gather(peak_share()) if part is not None]
+        return {"seconds": seconds} | ({"peak": sum(parts)} if len(parts) == ranks.size > 1 else {})
+
+    steps(WARM_UP)
+    while ranks.rank:
+        steps(0)  # as many as the first process does
+    return steps
+
+
 @contextmanager
-def stepping(workload: Workload, number: int, fork: bool) -> Iterator[Callable[[int], list[float]]]:
-    """Return a function that does a number of warm steps and returns their times.
+def stepping(workload: Workload, number: int, fork: bool) -> Iterator[Callable[[int], dict[str, Any]]]:
+    """Return a function that does a number of warm steps, see `in_processes`.
 
     A number of workers do them: processes as in training if ``fork`` is true, otherwise threads.
     """
@@ -64,16 +81,10 @@ def stepping(workload: Workload, number: int, fork: bool) -> Iterator[Callable[[
         optimiser = Adam(model.parameters(), part=(ranks.rank, ranks.size), values=ranks.weights)
         with Workers(model, number, max(1, number // ranks.size), ranks=ranks) as team:
 
-            def steps(times: int) -> list[float]:
-                return time_steps(step, ranks.first(lambda: times))
-
             def step() -> float:
                 return float(shared_step(model, optimiser, batch, LEARNING_RATE, LABEL_SMOOTHING, team))
 
-            steps(WARM_UP)
-            while ranks.rank:
-                steps(0)  # as many as the first process does
-            yield steps
+            yield in_processes(ranks, step)
 
 
 @contextmanager
@@ -81,7 +92,7 @@ def prepare(workload: Workload, workers: int | None) -> Iterator[Program]:
     """Return our program."""
     number = workers_for(workload, workers)
     with stepping(workload, number, fork=workers is None) as steps:
-        yield lambda times: {"seconds": steps(times)}, {"workers": number, "kernels": blas.kernels()}
+        yield steps, {"workers": number, "kernels": blas.kernels()}
 
 
 @contextmanager

@@ -8,20 +8,21 @@ caches must be reordered after every step.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from minitransformer.apps.bench.machine import settle
-from minitransformer.apps.bench.ours import WARM_UP, Program, build, time_steps
+from minitransformer.apps.bench.ours import Program, build, in_processes
 from minitransformer.apps.bench.workloads import ALPHA, BEAM, Workload
 from minitransformer.arrays import blas, to_numpy
 from minitransformer.autograd import no_grad
 from minitransformer.data import END, PAD, START
 from minitransformer.decoding import beam_search, greedy
 from minitransformer.nn import Transformer
+from minitransformer.sharding import forked
 
 MORE_THAN_SOURCE = 10
 """How many tokens more than its source a target sentence has."""
@@ -55,29 +56,25 @@ def decoding_model(workload: Workload) -> Transformer:
     return model.eval().arrange_for_decoding()
 
 
-def warm_up(decode: Callable[[], Translations]) -> Program:
-    """Decode a few times; return the program, described by what was written."""
-    time_steps(decode, WARM_UP)
-    written = decode()
-    return lambda times: {"seconds": time_steps(decode, times)}, written._asdict()
-
-
 @contextmanager
-def prepare(workload: Workload, search: str) -> Iterator[Program]:
-    """Return our program; a step decodes the batch once."""
+def prepare(workload: Workload, search: str, workers: int | None) -> Iterator[Program]:
+    """Return our program; a step decodes the batch once, by default in as many processes as cores."""
     model, source, most = decoding_model(workload), random_sources(workload), max_length(workload)
 
-    def decode() -> Translations:
+    def decode(rows: Any) -> list[tuple[list[int], float | None]]:
         if search == "greedy":
-            return Translations(greedy(model, source, most), None)
-        best = [hypotheses[0] for hypotheses in beam_search(model, source, BEAM, ALPHA, most)]
-        return Translations([hypothesis.tokens for hypothesis in best], [hypothesis.score for hypothesis in best])
+            return [(tokens, None) for tokens in greedy(model, rows, most)]
+        found = (hypotheses[0] for hypotheses in beam_search(model, rows, BEAM, ALPHA, most))
+        return [(best.tokens, best.score) for best in found]
 
-    turn, description = warm_up(decode)
+    sentences, scores = zip(*decode(source), strict=True)
+    description = Translations(list(sentences), None if search == "greedy" else list(scores))._asdict()
     if search == "greedy":
-        description["margins"] = margins(model, source, description["sentences"])
+        description["margins"] = margins(model, source, sentences)
     settle()
-    yield turn, description | {"kernels": blas.kernels()}
+    with forked(blas.cores() if workers is None else workers) as ranks:
+        steps = in_processes(ranks, lambda: ranks.spread(decode, source))
+        yield steps, description | {"kernels": blas.kernels(), "workers": ranks.size}
 
 
 def margins(model: Transformer, source: Any, sentences: Sequence[Sequence[int]]) -> list[list[float]]:

@@ -63,7 +63,9 @@ def prepare(told: dict[str, Any]) -> AbstractContextManager[Program]:
     from minitransformer.apps.bench import ours_decoding, pytorch_decoding
 
     side, _, search = program.partition("-")
-    return (ours_decoding if side == "ours" else pytorch_decoding).prepare(workload, search)
+    if side == "ours":
+        return ours_decoding.prepare(workload, search, workers)
+    return pytorch_decoding.prepare(workload, search)
 
 
 def reason(error: Exception) -> str:

@@ -19,13 +19,12 @@ from typing import Any
 import numpy as np
 
 from minitransformer.apps.bench.machine import settle
-from minitransformer.apps.bench.ours import Program
+from minitransformer.apps.bench.ours import Program, in_processes
 from minitransformer.apps.bench.ours_decoding import (
     Translations,
     decoding_model,
     max_length,
     random_sources,
-    warm_up,
 )
 from minitransformer.apps.bench.workloads import ALPHA, BEAM, Workload
 from minitransformer.apps.exchange import to_pytorch
@@ -33,6 +32,7 @@ from minitransformer.arrays import to_numpy
 from minitransformer.data import END, PAD, START
 from minitransformer.nn import Transformer
 from minitransformer.ops import sinusoidal_positions
+from minitransformer.sharding import ALONE
 
 NEVER = [PAD, START]
 """Tokens that are never written."""
@@ -299,6 +299,6 @@ def prepare(workload: Workload, search: str) -> Iterator[Program]:
             return Translations(greedy(translator, source, most), None)
         return Translations(*beam(translator, source, most))
 
-    turn, description = warm_up(decode)
+    description = decode()._asdict()
     settle()  # our model, whose weights were copied, is not PyTorch's
-    yield turn, description | {"version": torch.__version__, "threads": torch.get_num_threads()}
+    yield in_processes(ALONE, decode), description | {"version": torch.__version__, "threads": torch.get_num_threads()}

@@ -207,7 +207,8 @@ def decoding_text(result: dict[str, Any]) -> str:
         header(result),
         wrap(
             "Decoding with cached keys and values: float32, the same weights on both sides, untrained, and no sentence "
-            f"ends before its limit. Medians over {_rounds(result)}. Tokens are those of the returned sentences."
+            f"ends before its limit; our sentences are shared by a process for each core unless --workers says "
+            f"otherwise. Medians over {_rounds(result)}. Tokens are those of the returned sentences."
         ),
     ]
     for name, configuration in result["decoding"].items():

@@ -48,8 +48,8 @@ def check(args: argparse.Namespace) -> None:
     kinds = [kind for kind in ("decode", "scale", "processes") if getattr(args, kind)]
     if len(kinds) > 1:
         raise UsageError(f"--{kinds[0]} and --{kinds[1]} measure different things; leave one out")
-    if (args.decode or args.processes) and hasattr(args, "workers"):
-        raise UsageError(f"--{kinds[0]} has no workers; leave --workers out")
+    if args.processes and hasattr(args, "workers"):
+        raise UsageError("--processes has no workers; leave --workers out")
     if (args.decode or args.processes) and hasattr(args, "plot"):
         raise UsageError(f"--{kinds[0]} draws no picture; leave --plot out, or write the figures with --json")
     if args.rounds < 1:
@@ -74,20 +74,20 @@ def run(args: argparse.Namespace) -> int:
     on_a_card = backend() != "numpy"
     known = GPU_CONFIGURATIONS if on_a_card else CONFIGURATIONS
     names = list(dict.fromkeys(getattr(args, "configurations", []))) or list(known)
+    programs, workers = ["ours"], getattr(args, "workers", None)
+    if not args.no_pytorch:
+        programs += ["eager"] if args.no_compile or args.decode or on_a_card else ["eager", "compiled"]
     if args.scale:
-        result = measure_growth(getattr(args, "workers", 1), results.tell)
+        result = measure_growth(workers or 1, results.tell)
         report = growth_text(result)
     elif args.decode:
-        result = measure_decoding(names, args.rounds, ["ours"] if args.no_pytorch else ["ours", "eager"], results.tell)
+        result = measure_decoding(names, args.rounds, programs, workers, results.tell)
         report = decoding_text(result)
     elif args.processes:
         result = measure_processes(names, args.rounds, not args.no_pytorch, results.tell)
         report = processes_text(result)
     else:
-        programs = ["ours"]
-        if not args.no_pytorch:
-            programs += ["eager"] if args.no_compile or on_a_card else ["eager", "compiled"]
-        result = measure_speed(names, args.rounds, programs, getattr(args, "workers", None), results.tell)
+        result = measure_speed(names, args.rounds, programs, workers, results.tell)
         report = speed_text(result)
     results.show(args, result, report, "growth_curves" if args.scale else "speed_bars")
     return 0
