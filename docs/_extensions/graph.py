@@ -29,6 +29,7 @@ sys.path.insert(0, str(ROOT / GALLERY_CODE))
 from gallery_page import anchor  # noqa: E402
 from gallery_page import code as entry_code  # noqa: E402
 from gallery_page import derivation as entry_derivation  # noqa: E402
+from gallery_page import heading as entry_heading  # noqa: E402, F401
 from gallery_page import source as entry_source  # noqa: E402
 from wrong_core import CORE  # noqa: E402
 from wrong_entry import Entry  # noqa: E402

@@ -9,7 +9,7 @@ import copy
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,8 @@ def page() -> str:
     parts = [INTRODUCTION.format(n=len(entries), silent=len(silent), idle=silent.count(None))]
     parts += [row(entry, wrong_training.says(trainings[entry.name])) for entry in entries]
     for title, group in groupby(entries, heading):
-        parts += [f"\n## {title}\n", *map(card, group)]
+        cards = [*group]
+        parts += [f"\n## {title}\n\n{links(cards[0])}\n", *map(card, cards)]
     return "".join(parts) + f"\n{WRITTEN}"
 
 
@@ -90,20 +91,19 @@ def card(entry: Entry) -> str:
     text, name = entry.card, anchor(entry.name)
     on_a_host = re.sub(r"[^\w\- ]", "", entry.name.lower()).replace(" ", "-")
     place = f'<a id="{name}"></a>\n\n' if name != on_a_host else ""
-    more = [text.missed, *[f"Elsewhere: {text.met}"] * bool(text.met)]
-    more += [f"Exercise [`{text.exercise}`](guides/exercises.md)."] * bool(text.exercise) + [*links(entry)]
+    more = [text.missed] * bool(text.missed) + [f"Elsewhere: {text.met}"] * bool(text.met)
+    more += [f"Exercise [`{text.exercise}`](guides/exercises.md)."] * bool(text.exercise)
+    more += [f"[Code](../{code(entry)}#{name})"]
     return (
         f"\n{place}### {entry.name}\n\n<details><summary>{text.says}</summary>\n\n"
         f"```diff\n- {text.wrong}\n+ {text.right}\n```\n\n{' '.join(more)}\n\n</details>\n"
     )
 
 
-def links(entry: Entry) -> Iterator[str]:
-    """Yield where to read on."""
-    if name := derivation(entry):
-        yield f"[derivation](derivations/{name}.md)"
-    yield f"[operation](../{source(entry)})"
-    yield f"[mistake](../{code(entry)}#{anchor(entry.name)})"
+def links(entry: Entry) -> str:
+    """Return where to read on about the operation of a mistake."""
+    files = f"[Operation](../{source(entry)})"
+    return f"[Derivation](derivations/{name}.md) · {files}" if (name := derivation(entry)) else files
 
 
 # ---------------------------------------------------------------------------------------------------------------------

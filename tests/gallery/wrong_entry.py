@@ -28,8 +28,8 @@ class Card:
     wrong: str
     right: str
     says: str
-    missed: str
     caught: str
+    missed: str = ""
     met: str = ""
     exercise: str = ""
     effect: str = ""

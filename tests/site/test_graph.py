@@ -123,7 +123,7 @@ def test_a_wrong_gradient_and_what_it_belongs_to_lead_to_each_other(entry):
     if name := graph.entry_derivation(entry):
         targets += [derivation(name)]
     for target in targets:
-        assert cards.leads_to(target, at), target
+        assert cards.leads_to(target, graph.slug(graph.entry_heading(entry))), target
         assert page(target).leads_to(here), target
     code = source(graph.entry_code(entry))
     assert cards.leads_to(f"{code}#{at}", at)
