@@ -13,6 +13,8 @@ CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-
 text look like another one; and halves of surrogate pairs."""
 COLUMNS = 100
 """The longest lines of a report in a file."""
+WIDTH = 78
+"""The longest lines of a paragraph by `fill`."""
 LABEL = re.compile(r" {0,3}(?:\S+ {2,})?")
 """What lines that continue a paragraph are indented by: ``"task      "``."""
 
@@ -85,3 +87,10 @@ def spell_out(text: str, keep: str = "") -> str:
         Characters that stay as they are.
     """
     return CONTROL.sub(lambda found: found[0] if found[0] in keep else repr(found[0])[1:-1], text)
+
+
+def fill(text: str, first: str = "", rest: str = "") -> str:
+    """Return a paragraph in lines of at most 78 characters, the first and the rest indented; no word is broken."""
+    return textwrap.fill(
+        text, WIDTH, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
+    )

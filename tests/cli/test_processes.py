@@ -28,8 +28,8 @@ def run_in(ranks, monkeypatch, run):
     """Run a command in one of several processes."""
     monkeypatch.setattr(running, "start_ranks", lambda args: None)
     monkeypatch.setattr(running, "launched_rank", lambda: ranks.rank)
-    args = SimpleNamespace(command="work", ranks=ranks)
-    return running.run_parsed(lambda: args, {"work": SimpleNamespace(run=run)})
+    args = SimpleNamespace(command="paths", ranks=ranks)
+    return running.run_parsed(lambda: args, {"paths": SimpleNamespace(run=run)})
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from keyword import iskeyword
 from pathlib import Path
 from types import ModuleType
 
-from minitransformer.apps.cli.parser import ARGUMENTS, Parser
+from minitransformer.apps.cli.parser import ARGUMENTS, Parser, add_listed
 from minitransformer.console import accept_all_characters, fit_terminal, protect_terminal
 
 __all__ = ["main"]
@@ -44,8 +44,8 @@ class _Commands(Mapping[str, ModuleType]):
 
 
 COMMANDS = _Commands(*ARGUMENTS["commands"])
-"""Each command is the module of its name, or ``import_``: ``add_arguments(parser)``, ``run(args)``, and a docstring for
-``--help``."""
+"""Each command is the module of its name, or ``import_``: ``run(args)``, a docstring for ``--help``, and if need be
+``CHOICES`` and ``WORDS`` for `add_listed`, and ``add_arguments(parser)``."""
 
 
 class _Formatter(argparse.ArgumentDefaultsHelpFormatter):
@@ -57,7 +57,7 @@ class _Formatter(argparse.ArgumentDefaultsHelpFormatter):
 
 
 def build_parser(only: str | None = None) -> Parser:
-    """Return the parser of the command line, to which each command's module adds its own arguments.
+    """Return the parser of the command line, to which each command adds its own arguments.
 
     Parameters
     ----------
@@ -82,7 +82,13 @@ def build_parser(only: str | None = None) -> Parser:
         )
         if only not in (None, name):
             continue
-        COMMANDS[name].add_arguments(command)
+        from minitransformer.apps.cli import run_options  # loads NumPy, as most commands do
+
+        module = COMMANDS[name]
+        choices, words = (getattr(run_options, both) | getattr(module, both, {}) for both in ("CHOICES", "WORDS"))
+        add_listed(command, name, choices, words)
+        if hasattr(module, "add_arguments"):
+            module.add_arguments(command)
         command.add_argument(
             "--backend",
             choices=("numpy", "cupy"),

@@ -9,18 +9,11 @@ from __future__ import annotations
 import argparse
 import re
 
-from minitransformer.apps.cli.errors import UsageError
+from minitransformer.apps.cli.options import refusing
 from minitransformer.apps.cli.output_paths import check_writable
 from minitransformer.apps.cli.own_parts import with_parts_of_run
-from minitransformer.apps.cli.parser import add_listed
 from minitransformer.apps.cli.pictures import translate_with_maps
-from minitransformer.apps.cli.run_options import add_run, load_chosen
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the run, the text and where the picture goes."""
-    add_run(parser)
-    add_listed(parser, "with", "attention")
+from minitransformer.apps.cli.run_options import load_chosen
 
 
 @with_parts_of_run()
@@ -37,10 +30,8 @@ def run(args: argparse.Namespace) -> int:
         name = re.sub(r"[^\w]+", "-", text).strip("-")[:60]
         args.out = args.run / f"attention-{name}.png"
     check_writable(args, "out")
-    try:
+    with refusing(args):
         maps, source, target, answer = translate_with_maps(trained, text)
-    except ValueError as error:
-        raise UsageError(f"{error}") from error
     title = f"{text}  →  {answer}" if source else "".join(target)
     attention_maps(maps, source, target, args.out, title, target_input=["<start>", *target[:-1]])
     print(f"{text}  ->  {answer}" if source else text)

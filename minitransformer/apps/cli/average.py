@@ -7,13 +7,7 @@ from __future__ import annotations
 
 import argparse
 
-from minitransformer.apps.cli.parser import add_listed
 from minitransformer.training import RunFolder, average
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the run and how many."""
-    add_listed(parser, "average")
 
 
 def run(args: argparse.Namespace) -> int:

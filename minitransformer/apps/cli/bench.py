@@ -26,14 +26,10 @@ from minitransformer.apps.bench import (
 from minitransformer.apps.cli import results
 from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.cli.output_paths import check_writable
-from minitransformer.apps.cli.parser import add_listed
 from minitransformer.arrays import backend
 from minitransformer.training import MOST_WORKERS
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what to measure, how long, and where the results go."""
-    add_listed(parser, "bench", "results", processor=", ".join(CONFIGURATIONS), card=", ".join(GPU_CONFIGURATIONS))
+WORDS = {"processor": ", ".join(CONFIGURATIONS), "card": ", ".join(GPU_CONFIGURATIONS)}
 
 
 def check(args: argparse.Namespace) -> None:
@@ -52,10 +48,6 @@ def check(args: argparse.Namespace) -> None:
         raise UsageError("--processes has no workers; leave --workers out")
     if (args.decode or args.processes) and hasattr(args, "plot"):
         raise UsageError(f"--{kinds[0]} draws no picture; leave --plot out, or write the figures with --json")
-    if args.rounds < 1:
-        raise UsageError(f"--rounds must be at least 1, found {args.rounds}")
-    if getattr(args, "workers", 1) < 1:
-        raise UsageError(f"--workers must be at least 1, found {args.workers}")
     if getattr(args, "workers", 1) > MOST_WORKERS:
         raise UsageError(f"--workers must be at most {MOST_WORKERS}, found {args.workers}")
     of_the_processor = [

@@ -12,18 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from minitransformer.apps.cli.errors import UsageError
-from minitransformer.apps.cli.options import describe
-from minitransformer.apps.cli.parser import add_listed
+from minitransformer.apps.cli.options import refusing
 from minitransformer.apps.cli.results import run_experiment
 from minitransformer.apps.paper.changes import measure_changes
 from minitransformer.apps.paper.report import changes_text
 from minitransformer.arrays import backend
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the task, how long each model is trained, and where the runs and results go."""
-    add_listed(parser, "changes", "results")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -32,9 +25,7 @@ def run(args: argparse.Namespace) -> int:
     folder = getattr(args, "out", Path("runs", "changes", args.task))
 
     def measure(tell: Callable[[str], None]) -> dict[str, Any]:
-        try:
+        with refusing(args):
             return measure_changes(args.task, folder, tell, args.seeds, getattr(args, "steps", None))
-        except ValueError as error:
-            raise UsageError(describe(error, args)) from error
 
     return run_experiment(args, measure, changes_text, "changes_picture")

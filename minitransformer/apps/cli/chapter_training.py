@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import textwrap
 from collections.abc import Iterable
 
 from tqdm import tqdm
@@ -21,6 +20,7 @@ from minitransformer.apps.learn.trainings import (
 )
 from minitransformer.apps.learn.verdict import Wrong
 from minitransformer.arrays import using
+from minitransformer.console import fill
 
 WHOLE = {
     6: (" copy", " --solved"),
@@ -45,7 +45,7 @@ def run_training(book: Book, number: str | None) -> int:
         print(f"Your functions train the whole Transformer{rest}:\n\n    {training_command(book, chapter)}")
         return 0
     kind = TRAININGS[chapter]
-    print(f"Chapter {chapter}: {kind.title}\n\n{_fill('It calls your ' + ', '.join(kind.uses) + '.')}\n", flush=True)
+    print(f"Chapter {chapter}: {kind.title}\n\n{fill('It calls your ' + ', '.join(kind.uses) + '.')}\n", flush=True)
     try:
         with using("numpy"):  # exercises are plain NumPy, whatever the library for everything else is
             report = train_with_answers(kind, book.folder, _track)
@@ -88,8 +88,4 @@ def suggest_training(book: Book, exercise: Exercise) -> None:
     chapter = chapter_of(exercise)
     line = training_command(book, chapter)
     if line and completes_chapter(exercise, book.done):
-        print("\n" + _fill(f"Chapter {chapter} is done: `{line}` trains a model with your functions."))
-
-
-def _fill(text: str) -> str:
-    return textwrap.fill(text, 78, break_long_words=False, break_on_hyphens=False)
+        print("\n" + fill(f"Chapter {chapter} is done: `{line}` trains a model with your functions."))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from minitransformer.apps.cli.errors import UsageError
-from minitransformer.apps.cli.parser import add_listed
+from minitransformer.apps.cli.options import refusing
 from minitransformer.apps.learn import command
 from minitransformer.apps.learn.clinic import (
     ASK,
@@ -26,13 +25,9 @@ from minitransformer.apps.learn.clinic import (
     open_case,
     overview,
 )
+from minitransformer.console import fill
 
-WIDTH = 78
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what can be asked about a patient."""
-    add_listed(parser, "clinic", choices={"ask": ASK, "diagnosis": CAUSES})
+CHOICES = {"ask": ASK, "diagnosis": CAUSES}
 
 
 def run(args: argparse.Namespace) -> int:
@@ -41,10 +36,8 @@ def run(args: argparse.Namespace) -> int:
         if hasattr(args, "ask") or hasattr(args, "diagnosis"):
             raise UsageError("--ask and --diagnosis are about a patient: give its number, as in `learn clinic 3`")
         return _list(args.folder)
-    try:
+    with refusing(args, LookupError):
         case = find_case(args.name)
-    except LookupError as error:
-        raise UsageError(error.args[0]) from error
     path = open_case(case, args.folder)
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -55,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
             return _diagnose(case, args.folder, args.diagnosis)
         report = _examine(case, text, path)
     except ScriptError as error:
-        print(_fill(f"{case.name}: {error}"))
+        print(fill(f"{case.name}: {error}"))
         return 1
     if hasattr(args, "ask"):
         print(ASK[args.ask](report))
@@ -103,17 +96,17 @@ def _visit(case: Case, folder: Path, path: Path, text: str, report: Mapping[str,
     if text == case.text:
         ask = command("clinic", f"{case.number}", "--ask", "WHAT", folder=folder)
         name = command("clinic", f"{case.number}", "--diagnosis", "CAUSE", folder=folder)
-        print(_fill(f"`{ask}` measures more; WHAT is {', '.join(ASK)}."))
-        print(_fill(f"`{name}` names the cause. Then correct the file and visit the patient again."))
+        print(fill(f"`{ask}` measures more; WHAT is {', '.join(ASK)}."))
+        print(fill(f"`{name}` names the cause. Then correct the file and visit the patient again."))
         return 1
     healthy, words = judge(report, case.cause)
-    print(_fill(f"{'Healthy.' if healthy else 'Still sick.'} {words}"))
+    print(fill(f"{'Healthy.' if healthy else 'Still sick.'} {words}"))
     chart = Chart.read(folder).noted(folder, "healed", case.number) if healthy else Chart.read(folder)
     if case.number not in chart.diagnosed:
         name = command("clinic", f"{case.number}", "--diagnosis", "CAUSE", folder=folder)
-        print(_fill(f"You have not named its cause yet: `{name}`."))
+        print(fill(f"You have not named its cause yet: `{name}`."))
     elif not healthy:
-        print(_fill(f"{case.cause}, measured now: {CAUSES[case.cause].finding(report)[1]}."))
+        print(fill(f"{case.cause}, measured now: {CAUSES[case.cause].finding(report)[1]}."))
     return 0 if healthy else 1
 
 
@@ -121,13 +114,9 @@ def _diagnose(case: Case, folder: Path, name: str) -> int:
     """Judge a diagnosis by the original script of the patient, not by the learner's corrections."""
     report = _examine(case, case.text, folder / case.file)
     right, words = diagnose(case, name, report)
-    print(_fill(f"{case.name}, {name}: {'right' if right else 'this is not the cause'}."))
-    print(_fill(words))
+    print(fill(f"{case.name}, {name}: {'right' if right else 'this is not the cause'}."))
+    print(fill(words))
     if right:
         Chart.read(folder).noted(folder, "diagnosed", case.number)
-    print(_fill(f"(measured by --ask {CAUSES[name].ask})"))
+    print(fill(f"(measured by --ask {CAUSES[name].ask})"))
     return 0 if right else 1
-
-
-def _fill(text: str) -> str:
-    return textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import textwrap
 import tomllib
 from collections import Counter
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from minitransformer.apps.cli.errors import UsageError, one_line
-from minitransformer.apps.cli.parser import add_listed
+from minitransformer.apps.cli.options import refusing
 from minitransformer.apps.learn import Exercise, bank, find
 from minitransformer.apps.learn.course import weeks, write_plan
 from minitransformer.apps.learn.grading import (
@@ -32,17 +31,13 @@ from minitransformer.apps.learn.grading import (
     write_csv,
     write_feedback,
 )
+from minitransformer.console import fill
 from minitransformer.durable import check_replaceable, write_whole
 from minitransformer.files import read_file, reason
 
-WIDTH = 78
+WORDS = {"seconds": SECONDS}
 SHOWN = 4
 """How many exercises of a student are named in one state."""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what is written, and what is graded."""
-    add_listed(parser, "course", seconds=SECONDS)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -80,7 +75,7 @@ def _grade(args: argparse.Namespace) -> int:
     what = f"week {args.week}" if hasattr(args, "week") else "all weeks"
     print(f"{what}: {len(exercises)} exercises, submissions: {len(submissions)}\n", flush=True)
     if others := sorted(one_line(file.name) for file in args.grade.glob("[!.]*") if not file.is_dir()):
-        print(f"{_fill('not graded, because only folders are: ' + ', '.join(others))}\n")
+        print(f"{fill('not graded, because only folders are: ' + ', '.join(others))}\n")
     width = min(30, max(len(one_line(submission.student)) for submission in submissions))
     results = []
     for submission in submissions:
@@ -96,7 +91,7 @@ def _grade(args: argparse.Namespace) -> int:
     if equal := equal_answers(submissions, exercises):
         print("\nthe same code after renaming:")
         for students, names in sorted(equal.items(), key=lambda group: -len(group[1])):
-            print(_fill(f"  {', '.join(map(one_line, students))}: {_shorten(names)}", "    "))
+            print(fill(f"  {', '.join(map(one_line, students))}: {_shorten(names)}", rest="    "))
     if hasattr(args, "feedback"):
         print(f"\nThe feedback for each student is in {args.feedback}.")
     if hasattr(args, "out"):
@@ -119,14 +114,12 @@ def _read_weights(args: argparse.Namespace, exercises: Sequence[Exercise]) -> di
     """Return the weights of the teacher's own file."""
     if not hasattr(args, "weights"):
         return {}
-    try:
+    with refusing(args, (LookupError, ValueError), before=f"--weights: {args.weights}: "):
         weights = tomllib.loads(read_file(args.weights, LARGEST).decode())
         for name, weight in weights.items():
             find(name)
             if not isinstance(weight, int | float) or not 0 <= weight < 1000:
                 raise ValueError(f"{name} = {weight!r}, expected a number from 0 to 1000")
-    except (LookupError, ValueError) as error:
-        raise UsageError(f"--weights: {args.weights}: {error.args[0]}") from error
     return {one.name: float(weights[one.name]) for one in exercises if one.name in weights}
 
 
@@ -144,17 +137,13 @@ def _line(result: Result, width: int, deadline: datetime | None) -> str:
         rest.append(f"{hours:g} h late")
     indent = " " * (width + 1)
     text = "; ".join(rest)
-    return _fill(f"{start}   {text}".rstrip(), indent)
+    return fill(f"{start}   {text}".rstrip(), rest=indent)
 
 
 def _shorten(names: Sequence[str]) -> str:
     """Return the first names; the others are in the table."""
     others = f" and {len(names) - SHOWN} more" * (len(names) > SHOWN)
     return ", ".join(names[:SHOWN]) + others
-
-
-def _fill(text: str, indent: str = "") -> str:
-    return textwrap.fill(text, WIDTH, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False)
 
 
 def _summary(results: Sequence[Result]) -> str:

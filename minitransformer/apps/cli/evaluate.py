@@ -9,27 +9,16 @@ from __future__ import annotations
 import argparse
 
 from minitransformer.apps.cli.errors import UsageError
-from minitransformer.apps.cli.options import describe
+from minitransformer.apps.cli.options import refusing
 from minitransformer.apps.cli.own_parts import with_parts_of_run
-from minitransformer.apps.cli.parser import add_listed
-from minitransformer.apps.cli.processes import add_distributed, spread_over_cores
+from minitransformer.apps.cli.processes import spread_over_cores
 from minitransformer.apps.cli.progress import describe_scores, describe_weights, percent
-from minitransformer.apps.cli.run_options import add_beam, add_run, check_beam, choose_beam, load_chosen
+from minitransformer.apps.cli.run_options import check_beam, choose_beam, load_chosen
 from minitransformer.apps.cli.text_runs import evaluate_run
 from minitransformer.data import read_parallel
 from minitransformer.training import RunFolder, evaluate
 
 SHOWN = 10
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the run, the text, and how to search."""
-    add_run(parser)
-    add_listed(parser, "with")
-    add_distributed(parser)
-    add_listed(parser, "evaluate")
-    add_beam(parser)
-    add_listed(parser, "bleu")
 
 
 @with_parts_of_run()
@@ -54,22 +43,19 @@ def run(args: argparse.Namespace) -> int:
         pairs, which = args.ranks.first(RunFolder(args.run).held_out), "held-out "
         if not pairs:
             raise UsageError(f"{args.run} has no held-out pairs; give --source FILE, and --reference FILE")
-    try:
-        with spread_over_cores(args.ranks, len(pairs)) as ranks:
-            scores = evaluate(
-                trained.transformer,
-                trained.source,
-                trained.target,
-                pairs,
-                trained.task.measures,
-                args.beam,
-                args.alpha,
-                getattr(args, "bleu_tokenize", trained.options.data.bleu_tokenize),
-                ranks,
-                trained.options.search,
-            )
-    except ValueError as error:
-        raise UsageError(describe(error, args)) from error
+    with refusing(args), spread_over_cores(args.ranks, len(pairs)) as ranks:
+        scores = evaluate(
+            trained.transformer,
+            trained.source,
+            trained.target,
+            pairs,
+            trained.task.measures,
+            args.beam,
+            args.alpha,
+            getattr(args, "bleu_tokenize", trained.options.data.bleu_tokenize),
+            ranks,
+            trained.options.search,
+        )
     wrong = [sample for sample in scores.samples if not sample.right]
     for sample in wrong[:SHOWN]:
         print(f"✗ {sample.source}  ->  {sample.found}\n    it should be  {sample.wanted}")

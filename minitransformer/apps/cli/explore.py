@@ -21,10 +21,10 @@ from urllib.parse import quote
 from tqdm import tqdm
 
 from minitransformer.apps.cli.errors import UsageError
+from minitransformer.apps.cli.options import refusing
 from minitransformer.apps.cli.output_paths import check_writable
 from minitransformer.apps.cli.own_parts import with_parts_of_run
-from minitransformer.apps.cli.parser import add_listed
-from minitransformer.apps.cli.run_options import add_run, load_chosen
+from minitransformer.apps.cli.run_options import load_chosen
 from minitransformer.arrays import blas
 from minitransformer.training import RunFolder
 
@@ -32,36 +32,23 @@ if TYPE_CHECKING:
     from minitransformer.apps.explorer import Session
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the run, the text, and whether a file is written or a server started."""
-    add_run(parser)
-    add_listed(parser, "with", "explore", "browser")
-
-
 @with_parts_of_run()
 def run(args: argparse.Namespace) -> int:
     """Open the run; write the file, or answer the browser until Ctrl-C."""
-    from minitransformer.apps.explorer import (  # loads the server, which no other command needs
-        RequestError,
-        Session,
-    )
+    from minitransformer.apps.explorer import RequestError, Session  # loads the server
 
     text = " ".join(args.text)
     if hasattr(args, "save"):
         if args.no_browser or hasattr(args, "port"):
             raise UsageError("--save starts no server; leave out --port and --no-browser")
         check_writable(args, "save")
-    if not 0 <= getattr(args, "port", 0) < 65536:
-        raise UsageError(f"--port must be from 0 to 65535, found {args.port}")
     session = Session(load_chosen(args, translates=None), RunFolder(args.run))
     with blas.threads(1):  # the matrices of one sentence are small: several threads would wait for each other
-        try:
+        with refusing(args, RequestError):
             if text:
                 session.check_text(text)
             if hasattr(args, "save"):
                 return _save(session, text, args.save)
-        except RequestError as error:
-            raise UsageError(f"{error}") from error
         return _serve(session, text, args)
 
 
@@ -89,10 +76,8 @@ def _draw_progress(gradients: list[Any]) -> Iterable[Any]:
 def _serve(session: Session, text: str, args: argparse.Namespace) -> int:
     from minitransformer.apps.explorer import Explorer, PortError
 
-    try:
+    with refusing(args, PortError):
         server = Explorer(session, getattr(args, "port", None))
-    except PortError as error:
-        raise UsageError(f"{error}") from error
     with server:
         address = server.address + (f"#text={quote(text, safe='')}" if text else "")
         print(f"The explorer is at {address}\nCtrl-C stops it.", flush=True)

@@ -10,15 +10,11 @@ import argparse
 from functools import partial
 
 from minitransformer.apps.cli.errors import UsageError
-from minitransformer.apps.cli.parser import add_listed
-from minitransformer.apps.cli.run_options import add_run, load_chosen
+from minitransformer.apps.cli.options import refusing
+from minitransformer.apps.cli.run_options import load_chosen
 from minitransformer.apps.exchange import QUANTIZATIONS, WRITERS, ExportError, check_new, write_ctranslate2
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the run, the program, and where the files go."""
-    add_run(parser)
-    add_listed(parser, "export", choices={"to": WRITERS, "quantization": QUANTIZATIONS})
+CHOICES = {"to": WRITERS, "quantization": QUANTIZATIONS}
 
 
 def run(args: argparse.Namespace) -> int:
@@ -30,10 +26,8 @@ def run(args: argparse.Namespace) -> int:
         write = partial(write_ctranslate2, quantization=args.quantization)
     check_new(args.out)
     trained = load_chosen(args)
-    try:
+    with refusing(args, ExportError):
         notes = write(trained, args.out)
-    except ExportError as error:
-        raise UsageError(f"{error}") from error
     print(f"{args.out} holds the model for {args.to}")
     for note in notes:
         print(f"note: {note}")

@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 
 from minitransformer.apps.cli.errors import UsageError
-from minitransformer.apps.cli.parser import add_listed
 from minitransformer.apps.cli.results import run_experiment
 from minitransformer.apps.paper.extrapolation import SIZES, measure_extrapolation
 from minitransformer.apps.paper.position_tasks import TASKS
@@ -21,12 +20,8 @@ from minitransformer.apps.paper.report import extrapolation_text, positions_text
 
 OUT = Path("runs/extrapolation")
 STEPS = PositionsSizes.steps
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what to compare, how long to train, and where the results go."""
-    choices = {"tasks": TASKS, "positions": POSITIONS}
-    add_listed(parser, "extrapolation", "results", choices=choices, steps=STEPS, out=OUT)
+CHOICES = {"tasks": TASKS, "positions": POSITIONS}
+WORDS = {"steps": STEPS, "out": OUT}
 
 
 def check(args: argparse.Namespace) -> None:
@@ -36,10 +31,6 @@ def check(args: argparse.Namespace) -> None:
         raise UsageError(f"--layers has its own models, found {given[0]} too; leave one out")
     if repeated := [seed for seed in args.seeds if args.seeds.count(seed) > 1]:
         raise UsageError(f"--seeds: found {repeated[0]} more than once, expected different seeds")
-    if min(args.seeds) < 0:
-        raise UsageError(f"--seeds must be at least 0, found {min(args.seeds)}")
-    if getattr(args, "steps", 1) < 1:
-        raise UsageError(f"--steps must be at least 1, found {args.steps}")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -14,13 +14,9 @@ from minitransformer import ops
 from minitransformer.apps.cli import own_function
 from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.cli.output_paths import check_writable
-from minitransformer.apps.cli.parser import add_listed
 from minitransformer.testing import examples, prove, sweep
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the operation or function, its arrays, the seed and the picture."""
-    add_listed(parser, "gradcheck", operations=", ".join(ops.registry))
+WORDS = {"operations": ", ".join(ops.registry)}
 
 
 def run(args: argparse.Namespace) -> int:
@@ -33,8 +29,6 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"there is no operation {name!r}; the operations are {', '.join(ops.registry)}")
     if hasattr(args, "plot") and name == "all":
         raise UsageError("--plot draws one operation; name it")
-    if args.seed < 0:
-        raise UsageError(f"--seed must be 0 or more, found {args.seed}")
     check_writable(args, "plot")
     print("worst relative error, in float64, of the hand-written backward pass against")
     print(f"{'':38}  finite     composed of\n{'operation and case':38}  differences  elementary ones")

@@ -8,13 +8,9 @@ from __future__ import annotations
 
 import argparse
 
-from minitransformer.apps.cli.parser import add_listed
 from minitransformer.apps.exchange import READERS, check_new, write_run
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the program, the folder, and where the run goes."""
-    add_listed(parser, "import", choices={"kind": READERS})
+CHOICES = {"kind": READERS}
 
 
 def run(args: argparse.Namespace) -> int:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
-import textwrap
 import time
 from itertools import groupby
 from pathlib import Path
@@ -20,7 +19,7 @@ from pathlib import Path
 from minitransformer.apps.cli import clinic
 from minitransformer.apps.cli.chapter_training import LAST, run_training, suggest_training, training_command
 from minitransformer.apps.cli.errors import UsageError
-from minitransformer.apps.cli.parser import add_listed
+from minitransformer.apps.cli.options import refusing
 from minitransformer.apps.cli.tutorials import CLONE
 from minitransformer.apps.learn import (
     Book,
@@ -34,18 +33,13 @@ from minitransformer.apps.learn import (
 )
 from minitransformer.apps.learn.assembly import FILE, assemble, parts_needed
 from minitransformer.apps.learn.grading import grade, read_submission
+from minitransformer.console import WIDTH, fill
 from minitransformer.durable import write_whole
 
 ACTIONS = ("watch", "check", "hint", "next", "list", "reset", "solution", "train", "assemble", "clinic")
-WIDTH = 78
+CHOICES = {"action": ACTIONS, **clinic.CHOICES}
 LOOK = 0.3
 """How long to wait before looking at the files again, in seconds."""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what to do, with which exercise, in which folder."""
-    add_listed(parser, "learn", choices={"action": ACTIONS})
-    clinic.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -57,12 +51,10 @@ def run(args: argparse.Namespace) -> int:
         return clinic.run(args)
     if hasattr(args, "ask") or hasattr(args, "diagnosis"):
         raise UsageError("--ask and --diagnosis are options of `learn clinic`")
-    try:
+    with refusing(args, LookupError):
         exercise = find(args.name) if hasattr(args, "name") and args.action != "train" else None
         if exercise is not None:
             _refuse_elsewhere(Path(args.name), folder / exercise.file)
-    except LookupError as error:
-        raise UsageError(error.args[0]) from error
     if args.json:
         return _check_json(folder, exercise)
     fresh = not folder.exists()
@@ -108,7 +100,7 @@ def _act(action: str, book: Book, named: Exercise | None) -> int:
             number, text = book.next_hint(exercise)
             _say(f"{exercise.name}, hint {number} of {len(exercise.hints)}:")
             for line in text.strip().splitlines():
-                print(_fill(line, indent="  "))
+                print(fill(line, "  ", "  "))
             return 0
         case "next":
             if not book.advance():
@@ -154,13 +146,8 @@ def _assemble(book: Book) -> int:
 
 
 def _say(text: str) -> int:
-    print(text if len(text) <= WIDTH or " " not in text.strip() else _fill(text))
+    print(text if len(text) <= WIDTH or " " not in text.strip() else fill(text))
     return 0
-
-
-def _fill(text: str, indent: str = "") -> str:
-    wrapper = textwrap.TextWrapper(WIDTH, indent, indent, break_long_words=False, break_on_hyphens=False)
-    return wrapper.fill(text)
 
 
 def _bar(book: Book) -> str:
@@ -231,7 +218,7 @@ def _list(book: Book) -> int:
             title = "optional: " * exercise.optional + exercise.title
             print(f" {arrow} [{mark}] {exercise.name:<28} {title}"[:79].rstrip())
         if line := training_command(book, int(chapter.partition(".")[0])):
-            print(_fill(f"then: `{line}`", indent=" " * 7))
+            print(fill(f"then: `{line}`", " " * 7, " " * 7))
     print(f"\n{_bar(book)}, in {book.folder.absolute()}")
     return 0
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
+from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.cli.parser import path
 from minitransformer.files import read_json, read_toml
 from minitransformer.nn import Transformer
@@ -22,7 +24,7 @@ OPTIONS = {name: one for name, one in Configuration.declarations().items() if on
 DEFAULT_TASK = "numbers"
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the task, a file to start from, the options of a configuration, and a short and a long help."""
     parser.add_argument(
         "task",
@@ -102,10 +104,21 @@ def with_flags(message: str, names: Iterable[str]) -> str:
     return re.sub(rf"\b({'|'.join(names)})\b", lambda match: flag_of(match[0]), message)
 
 
-def describe(error: ValueError, args: argparse.Namespace) -> str:
+def describe(error: Exception, args: argparse.Namespace) -> str:
     """Return an error's message; options that were given on the command line are written as there."""
     names = OPTIONS.keys() & {*getattr(error, "names", ())}
     return with_flags(f"{error}", names) if any(hasattr(args, name) for name in names) else f"{error}"
+
+
+@contextmanager
+def refusing(
+    args: argparse.Namespace, errors: type[Exception] | tuple[type[Exception], ...] = ValueError, before: str = ""
+) -> Iterator[None]:
+    """Turn errors inside a ``with`` block, by default ValueErrors, into UsageErrors; some words may come ``before``."""
+    try:
+        yield
+    except errors as error:
+        raise UsageError(before + describe(error, args)) from error
 
 
 def _path_text(text: str) -> str:

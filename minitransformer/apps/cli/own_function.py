@@ -14,6 +14,7 @@ import numpy as np
 
 from minitransformer import testing
 from minitransformer.apps.cli.errors import UsageError, one_line
+from minitransformer.apps.cli.options import refusing
 from minitransformer.apps.cli.output_paths import check_writable
 from minitransformer.testing import Example, Report, examine, examples_of_signature
 
@@ -48,17 +49,13 @@ def run(args: argparse.Namespace) -> int:
     """Print a table of the verdicts, and what is known of those that are not "right"."""
     if not hasattr(args, "signature"):
         raise UsageError('a function needs --signature with the shapes of its arrays, such as "(B, T, D), (D, F)"')
-    if args.seed < 0:
-        raise UsageError(f"--seed must be 0 or more, found {args.seed}")
     detects = getattr(args, "detects", None)
     if detects is not None and not detects > 0:
         raise UsageError(f"--detects must be a relative error above 0, such as 1e-3; found {detects:g}")
     check_writable(args, "plot")
     dtype = _dtype(getattr(args, "dtype", "float64"))
-    try:
+    with refusing(args, before="--signature: "):
         cases = examples_of_signature(args.signature, dtype, args.seed)
-    except ValueError as error:
-        raise UsageError(f"--signature: {error}") from error
     function = _load(args.operation, "the function")
     backward = _load(args.backward, "--backward") if hasattr(args, "backward") else None
     print(f"{'case':16}  {'verdict':16}  {'worst entry':16}  {'backward':>12}  {'differences':>12}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import wraps
@@ -15,7 +14,7 @@ from typing import NamedTuple
 
 from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.cli.model_drawing import draw_model
-from minitransformer.apps.cli.parser import add_listed
+from minitransformer.apps.cli.options import refusing
 from minitransformer.apps.cli.progress import note, percent
 from minitransformer.apps.learn import find, find_folder
 from minitransformer.apps.learn.child import Ended
@@ -31,17 +30,12 @@ from minitransformer.apps.learn.model import (
     try_parts,
 )
 from minitransformer.arrays import backend
+from minitransformer.console import fill
 from minitransformer.data import all_batches
 from minitransformer.sharding import ALONE
 from minitransformer.training import RunFolder, Trainer
 
 Command = Callable[[argparse.Namespace], int]
-WIDTH = 78
-
-
-def add_training_options(parser: argparse.ArgumentParser) -> None:
-    """Add the folder, and what to do with parts that are wrong."""
-    add_listed(parser, "with", "own-parts")
 
 
 class Choice(NamedTuple):
@@ -66,10 +60,8 @@ def chosen_parts(args: argparse.Namespace) -> Choice | None:
         raise UsageError("--anyway trains with wrong parts and --solved without them: leave out one")
     if args.ranks.size > 1:
         raise UsageError("--with works in one process; leave out mpiexec")
-    try:
+    with refusing(args, LookupError, before="--but: "):
         return Choice(_folder(args), {*PARTS} - find_parts(args.but), args.solved)
-    except LookupError as error:
-        raise UsageError(f"--but: {error.args[0]}") from error
 
 
 def _folder(args: argparse.Namespace) -> Path:
@@ -136,7 +128,7 @@ def _show(trial: Trial) -> None:
     print(draw_model(stacks, get_terminal_size().columns, sys.stdout.encoding))
     print("x yours, with its milliseconds of a training step   ! wrong   . the engine's")
     if others := [name for name in PARTS if name not in trial.used]:
-        print(textwrap.fill(f"Not used by this model: {', '.join(others)}.", WIDTH, break_on_hyphens=False))
+        print(fill(f"Not used by this model: {', '.join(others)}."))
     if trial.times:
         with_parts, without = 1000 * trial.together, 1000 * trial.engine
         print(
@@ -145,7 +137,7 @@ def _show(trial: Trial) -> None:
         )
     for name, why in wrong.items():
         print(f"\n{name} is wrong ({trial.parts.folder / find(name).file}):\n")
-        print("\n".join(line if line[:1].isspace() else textwrap.fill(line, WIDTH) for line in why.splitlines()))
+        print("\n".join(line if line[:1].isspace() else fill(line) for line in why.splitlines()))
 
 
 def _stacks(parts: Parts, trial: Trial) -> dict[str, list[Box]]:

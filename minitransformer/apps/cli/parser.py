@@ -5,14 +5,15 @@ from __future__ import annotations
 import argparse
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from difflib import get_close_matches
 from itertools import takewhile
+from math import inf
 from pathlib import Path
 from typing import Any, NoReturn
 
-from minitransformer.apps.cli.errors import one_line
+from minitransformer.apps.cli.errors import UsageError, one_line
 
 
 class Parser(argparse.ArgumentParser):
@@ -71,27 +72,44 @@ ARGUMENTS = tomllib.loads(Path(__file__).with_name("arguments.toml").read_text(e
 TYPES = {"int": int, "float": float, "path": path, "time": datetime.fromisoformat}
 
 
+def _listed(command: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the arguments of a command in ``arguments.toml`` with their settings, in the order of the help."""
+    for group in ARGUMENTS["commands"][command]:
+        yield from ARGUMENTS[group].items()
+
+
 def add_listed(
-    parser: argparse.ArgumentParser, *groups: str, choices: Mapping[str, Iterable[str]] | None = None, **words: object
+    parser: argparse.ArgumentParser, command: str, choices: Mapping[str, Iterable[str]], words: Mapping[str, object]
 ) -> None:
-    """Add the arguments of some groups in ``arguments.toml``.
+    """Add the arguments of a command that ``arguments.toml`` lists.
 
     Parameters
     ----------
     parser : ArgumentParser
         Where to add them.
-    *groups : str
-        The groups, in the order of the help.
-    choices : mapping, optional
-        The values that arguments may have, by the arguments' names without dashes.
-    **words
+    command : str
+        The command.
+    choices : mapping
+        The values that arguments without a type may have, by the arguments' names without dashes.
+    words : mapping
         What to fill in for the words in braces; ``choices`` stands for an argument's own choices.
     """
-    for name, settings in ((name, settings) for group in groups for name, settings in ARGUMENTS[group].items()):
-        given = {**settings}
+    for name, settings in _listed(command):
+        given = {key: value for key, value in settings.items() if key not in ("least", "most")}
         if "type" in given:
             given["type"] = TYPES[given["type"]]
-        if choices and name.lstrip("-") in choices:
+        elif name.lstrip("-") in choices:
             given["choices"] = tuple(choices[name.lstrip("-")])
-        given["help"] = given["help"].format(choices=", ".join(given.get("choices", ())), **words)
+        given["help"] = given["help"].format(**{**words, "choices": ", ".join(given.get("choices", ()))})
         parser.add_argument(name, **given)
+
+
+def check_ranges(args: argparse.Namespace) -> None:
+    """Raise a UsageError unless the numbers that a command was given are in the ranges of ``arguments.toml``."""
+    for name, settings in _listed(args.command):
+        given = getattr(args, name.lstrip("-"), []) if "least" in settings else []
+        least, most = settings.get("least", 0), settings.get("most", inf)
+        for value in given if isinstance(given, list) else [given]:
+            if not least <= value <= most:
+                words = f"at least {least}" if most == inf else f"from {least} to {most}"
+                raise UsageError(f"{name} must be {words}, found {value}")

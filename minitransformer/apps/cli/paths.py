@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 
-from minitransformer.apps.cli.results import add_arguments as add_arguments
 from minitransformer.apps.cli.results import run_experiment
 from minitransformer.apps.paper.paths import measure_paths
 from minitransformer.apps.paper.report import paths_text

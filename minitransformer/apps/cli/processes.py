@@ -12,9 +12,9 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import TextIO
 
 from minitransformer.apps.cli.errors import UsageError
-from minitransformer.apps.cli.parser import add_listed
+from minitransformer.apps.cli.parser import ARGUMENTS
 from minitransformer.arrays import backend, blas, choose_card
-from minitransformer.sharding import ALONE, Ranks, forked, launched_rank, start
+from minitransformer.sharding import Ranks, forked, launched_rank, start
 
 GRACE = 1.0
 """Seconds for which other processes hold back an error: the first process reports an error that occurs in all."""
@@ -27,12 +27,6 @@ MANY = 128
 """Items from which processes are faster than threads, although they must be started."""
 
 
-def add_distributed(parser: argparse.ArgumentParser) -> None:
-    """Add how several processes find each other."""
-    add_listed(parser, "distributed")
-    parser.set_defaults(ranks=ALONE)
-
-
 def start_ranks(args: argparse.Namespace) -> None:
     """Find the processes that share a command, as ``args.ranks``, and choose a GPU for this one.
 
@@ -43,7 +37,7 @@ def start_ranks(args: argparse.Namespace) -> None:
     MissingExtraError
         If MPI is needed and not installed.
     """
-    if hasattr(args, "ranks"):
+    if "distributed" in ARGUMENTS["commands"][args.command]:
         args.ranks = start(getattr(args, "distributed", None))
         if args.ranks.size > 1:
             choose_card(args.ranks.local_rank)

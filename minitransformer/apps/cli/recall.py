@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 from functools import partial
 
-from minitransformer.apps.cli.results import add_arguments as add_arguments
 from minitransformer.apps.cli.results import run_experiment
 from minitransformer.apps.paper.recall import measure_recall
 from minitransformer.apps.paper.recall_model import RecallSizes

@@ -10,12 +10,6 @@ from typing import Any
 
 from minitransformer.apps.cli.errors import one_line
 from minitransformer.apps.cli.output_paths import check_writable
-from minitransformer.apps.cli.parser import add_listed
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add where the results go."""
-    add_listed(parser, "results")
 
 
 def tell(what: str) -> None:
@@ -29,7 +23,7 @@ def show(args: argparse.Namespace, result: dict[str, Any], text: str, picture: s
     Parameters
     ----------
     args : argparse.Namespace
-        With the options of ``add_arguments``.
+        With the options ``json`` and ``plot``.
     result : dict
         What was measured, for the file.
     text : str

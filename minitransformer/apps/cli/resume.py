@@ -8,17 +8,9 @@ from __future__ import annotations
 import argparse
 
 from minitransformer.apps.cli.own_parts import with_parts_of_run
-from minitransformer.apps.cli.parser import add_listed
-from minitransformer.apps.cli.processes import add_distributed
 from minitransformer.apps.cli.progress import note, train
 from minitransformer.arrays import backend
 from minitransformer.training import RunFolder, has_ended, lock_folder, resume
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the run."""
-    add_listed(parser, "resume", "with")
-    add_distributed(parser)
 
 
 @with_parts_of_run(needed=True)

@@ -6,28 +6,19 @@ import argparse
 
 from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.cli.options import with_flags
-from minitransformer.apps.cli.parser import add_listed
 from minitransformer.apps.cli.progress import note
 from minitransformer.decoding import PAPER, SearchOptions
 from minitransformer.options import OptionError
 from minitransformer.sharding import ALONE
 from minitransformer.training import WEIGHTS, RunFolder, TrainedRun, load
 
-
-def add_run(parser: argparse.ArgumentParser) -> None:
-    """Add the run and which of its weights."""
-    add_listed(parser, "run", choices={"weights": WEIGHTS})
-
-
-def add_beam(parser: argparse.ArgumentParser) -> None:
-    """Add the options of beam search."""
-    add_listed(parser, "search", beam=PAPER.beam, alpha=PAPER.alpha)
-    parser.set_defaults(beam=None, alpha=None)  # not given
+CHOICES = {"weights": WEIGHTS}
+WORDS = {"beam": PAPER.beam, "alpha": PAPER.alpha}
 
 
 def check_beam(args: argparse.Namespace) -> None:
     """Raise a UsageError unless the given options of beam search are possible."""
-    given = {name: getattr(args, name) for name in ("beam", "alpha") if getattr(args, name) is not None}
+    given = {name: getattr(args, name) for name in ("beam", "alpha") if hasattr(args, name)}
     try:
         SearchOptions.check(given)
     except OptionError as error:
@@ -39,7 +30,7 @@ def check_beam(args: argparse.Namespace) -> None:
 def choose_beam(args: argparse.Namespace, trained: TrainedRun) -> None:
     """Set the options of beam search that were not given to those of the run; check their number of translations."""
     for name in ("beam", "alpha"):
-        if getattr(args, name) is None:
+        if not hasattr(args, name):
             setattr(args, name, getattr(trained.options.search, name))
     check_beam(args)
 

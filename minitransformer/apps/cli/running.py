@@ -11,6 +11,7 @@ from contextlib import suppress
 from types import ModuleType
 
 from minitransformer.apps.cli.errors import UsageError, one_line
+from minitransformer.apps.cli.parser import check_ranges
 from minitransformer.apps.cli.processes import end_all, quiet, start_ranks
 from minitransformer.arrays import BackendError, full_memory, use
 from minitransformer.data import MissingExtraError, UnknownTokenError
@@ -49,6 +50,7 @@ def run_command(args: argparse.Namespace, command: ModuleType) -> int:
         start_ranks(args)
         if hasattr(args, "backend"):
             use(args.backend)
+        check_ranges(args)
         status = int(command.run(args))
         sys.stdout.flush()  # errors of writing are reported here, not when Python ends
         return status

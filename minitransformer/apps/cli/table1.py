@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 
 from minitransformer.apps.cli.errors import UsageError
-from minitransformer.apps.cli.results import add_arguments as add_arguments
 from minitransformer.apps.cli.results import run_experiment
 from minitransformer.apps.paper.report import table1_text
 from minitransformer.apps.paper.table1 import measure_table1

@@ -10,35 +10,29 @@ from __future__ import annotations
 import argparse
 
 from minitransformer.apps.cli.errors import UsageError
-from minitransformer.apps.cli.options import describe
-from minitransformer.apps.cli.parser import add_listed
+from minitransformer.apps.cli.options import refusing
 from minitransformer.apps.cli.results import tell
 from minitransformer.apps.paper.table3 import ROWS, format_means, format_table, variations
 from minitransformer.apps.paper.variations import train_variations
 from minitransformer.arrays import backend
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add how long each model is trained, and which rows."""
-    add_listed(parser, "table3", letters=", ".join(sorted({row.group for row in ROWS if row.group})))
+GROUPS = sorted({row.group for row in ROWS if row.group})
+WORDS = {"letters": ", ".join(GROUPS)}
 
 
 def run(args: argparse.Namespace) -> int:
     """Train what is not trained yet, and print the table."""
     backend()
-    known = {row.group for row in ROWS if row.group}
-    unknown = [letter for letter in args.rows if letter.upper() not in known]
+    unknown = [letter for letter in args.rows if letter.upper() not in GROUPS]
     if unknown:
-        raise UsageError(f"there is no row {unknown[0]!r}; the rows are {', '.join(sorted(known))}")
-    wanted = {letter.upper() for letter in args.rows} or known
+        raise UsageError(f"there is no row {unknown[0]!r}; the rows are {', '.join(GROUPS)}")
+    wanted = {letter.upper() for letter in args.rows} or GROUPS
     rows = [row for row in ROWS if not row.group or row.group in wanted]
     # As many steps are averaged as in the recipe, relative to all, and nothing is measured on the way.
     last = max(1, args.steps // 3)
     options = {"steps": args.steps, "average_last": last, "evaluate_every": args.steps}
-    try:
+    with refusing(args):
         found = train_variations(args.out, variations(rows, **options), args.seeds, tell)
-    except ValueError as error:
-        raise UsageError(describe(error, args)) from error
     results = [(row, found[row.name]) for row in rows]
     for line in format_table(results):
         print(line)

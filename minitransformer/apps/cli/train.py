@@ -11,18 +11,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from minitransformer.apps.cli import progress
-from minitransformer.apps.cli.errors import UsageError
-from minitransformer.apps.cli.options import add_options, describe, read_configuration
+from minitransformer.apps.cli.options import add_arguments as add_arguments
+from minitransformer.apps.cli.options import read_configuration, refusing
 from minitransformer.apps.cli.own_parts import (
-    add_training_options,
     chosen_parts,
     compare,
     draw_parts,
     in_place,
     try_own_parts,
 )
-from minitransformer.apps.cli.parser import add_listed
-from minitransformer.apps.cli.processes import add_distributed
 from minitransformer.apps.learn.model import Parts, Trial, record
 from minitransformer.arrays import backend
 from minitransformer.data import read_parallel
@@ -40,19 +37,11 @@ from minitransformer.training import (
 Pairs = list[tuple[str, str]]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add where the run goes, and all that it depends on."""
-    add_listed(parser, "train")
-    add_training_options(parser)
-    add_distributed(parser)
-    add_options(parser)
-
-
 def run(args: argparse.Namespace) -> int:
     """Train, show the progress, and write a run folder."""
     backend()  # a backend that cannot run is refused before anything else
     choice, ranks = chosen_parts(args), args.ranks
-    try:
+    with refusing(args):
         if args.overwrite and not hasattr(args, "out"):
             raise ValueError("found --overwrite without --out, expected both: which run should be replaced?")
         start, general = _start(args, choice is not None)
@@ -60,8 +49,6 @@ def run(args: argparse.Namespace) -> int:
         if hasattr(args, "out"):
             ranks.first(lambda: check_free(args.out, args.overwrite))
         trainer = Trainer(configuration, ranks=ranks, fork=True, start=start)
-    except ValueError as error:
-        raise UsageError(describe(error, args)) from error
     trial = try_own_parts(choice, trainer, args.anyway) if choice else None
     out = ranks.first(lambda: args.out if hasattr(args, "out") else fresh_folder(configuration.task))
     if start:

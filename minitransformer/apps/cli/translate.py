@@ -10,21 +10,12 @@ import sys
 
 from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.cli.own_parts import with_parts_of_run
-from minitransformer.apps.cli.parser import add_listed
 from minitransformer.apps.cli.processes import spread_over_cores
-from minitransformer.apps.cli.run_options import add_beam, add_run, check_beam, choose_beam, load_chosen
+from minitransformer.apps.cli.run_options import check_beam, choose_beam, load_chosen
 from minitransformer.data import normalise_text, split_lines
 from minitransformer.decoding import check_sentence, hypotheses
 from minitransformer.files import reason
 from minitransformer.sharding import ALONE
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the run, the text, and how to search."""
-    add_run(parser)
-    add_listed(parser, "with", "translate")
-    add_beam(parser)
-    add_listed(parser, "n-best")
 
 
 def _read_lines() -> list[str]:

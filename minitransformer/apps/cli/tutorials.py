@@ -14,7 +14,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from minitransformer.apps.cli.errors import UsageError
-from minitransformer.apps.cli.parser import add_listed
 
 CLONE = Path(__file__).parents[3]
 """The clone of the repository that this package is in, unless it was installed as a wheel."""
@@ -27,11 +26,6 @@ OFFLINE = (
 )
 """Options without which JupyterLab asks its makers and a package index for a newer version, news and extensions, and
 runs npm to look for language servers."""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add which tutorial is opened, and whether a browser is."""
-    add_listed(parser, "tutorials", "browser")
 
 
 def run(args: argparse.Namespace) -> int:

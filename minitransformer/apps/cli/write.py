@@ -12,16 +12,13 @@ from itertools import islice
 from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.cli.options import flag_of, with_flags
 from minitransformer.apps.cli.own_parts import with_parts_of_run
-from minitransformer.apps.cli.parser import add_listed
-from minitransformer.apps.cli.run_options import add_run, load_chosen
+from minitransformer.apps.cli.run_options import load_chosen
 from minitransformer.decoding import SamplingOptions
 from minitransformer.options import OptionError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the run, the beginning of the text, its length, and how characters are drawn."""
-    add_run(parser)
-    add_listed(parser, "with", "write")
+    """Add how characters are drawn."""
     for name, declared in SamplingOptions.declarations().items():
         kind = int if name == "top_k" else float
         default = getattr(SamplingOptions(), name)
@@ -32,16 +29,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             metavar="N" if kind is int else "X",
             help=declared.metadata["help"],
         )
-    add_listed(parser, "drawing")
 
 
 @with_parts_of_run()
 def run(args: argparse.Namespace) -> int:
     """Print the beginning, then each character as soon as it is drawn."""
-    if args.length < 0:
-        raise UsageError(f"--length must be 0 or more, found {args.length}")
-    if args.seed < 0:
-        raise UsageError(f"--seed must be 0 or more, found {args.seed}")
     try:
         options = SamplingOptions(temperature=args.temperature, top_k=args.top_k, top_p=args.top_p)
     except OptionError as error:
