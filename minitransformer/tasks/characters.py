@@ -15,7 +15,7 @@ from minitransformer.data import RawCharacters, TextError
 from minitransformer.data.text import read_bytes, split_lines
 from minitransformer.tasks.corpus import TextCorpus, Tokenisers, sha256_of
 from minitransformer.tasks.options import DataOptions
-from minitransformer.tasks.task import Task
+from minitransformer.tasks.task import RECIPES, Task
 
 LEFT_OUT = frozenset(
     ("test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__", "encodings", "pydoc_data")
@@ -39,22 +39,7 @@ def characters_task() -> Task:
             *("train_pairs", "held_out", "valid_pairs", "source_tokens", "target_tokens", "vocabulary"),
             *("share_vocabulary", "longest", "bleu_tokenize", "n_decoder_layers"),
         ),
-        recipe={
-            "d_model": 128,
-            "n_heads": 4,
-            "n_layers": 4,
-            "d_ff": 512,
-            "norm": "pre",
-            "dropout": 0.0,
-            "label_smoothing": 0.0,
-            "batch_tokens": 1024,
-            "steps": 2400,
-            "schedule": "linear",
-            "warmup_steps": 100,
-            "peak": 0.003,
-            "average_last": 1,
-            "evaluate_every": 300,
-        },
+        recipe=RECIPES["characters"],
         decoder_only=True,
     )
 

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from minitransformer.tasks.drawn import DrawnTask
-from minitransformer.tasks.task import TOY_MODEL
+from minitransformer.tasks.task import RECIPES, TOY_MODEL
 
 DIGITS = tuple("0123456789")
 LONGEST = 10
@@ -31,17 +31,7 @@ def _task(name: str, title: str, backwards: bool) -> DrawnTask:
         population=sum(10**length for length in range(1, LONGEST + 1)),
         shortest_held_out=4,
         example="3141592653",
-        recipe={
-            **TOY_MODEL,
-            "n_layers": 1,
-            "dropout": 0.02,
-            "steps": 1200,
-            "warmup_steps": 200,
-            "learning_rate_factor": 0.5,
-            "batch_tokens": 1024,
-            "held_out": 1000,
-            "average_last": 100,
-        },
+        recipe={**TOY_MODEL, **RECIPES["copy"]},
     )
 
 

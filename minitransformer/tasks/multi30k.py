@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from minitransformer.data import read_multi30k
 from minitransformer.tasks.corpus import Corpus, Tokenisers, corpus_of_texts
 from minitransformer.tasks.options import DataOptions
-from minitransformer.tasks.task import Task
+from minitransformer.tasks.task import RECIPES, Task
 
 
 def multi30k_task() -> Task:
@@ -22,26 +22,7 @@ def multi30k_task() -> Task:
         noun="sentences",
         reads=("data",),
         measures=("bleu", "chrf"),
-        recipe={
-            "d_model": 128,
-            "n_heads": 4,
-            "n_layers": 4,
-            "d_ff": 256,
-            "dropout": 0.3,
-            "steps": 20_000,
-            "warmup_steps": 2000,
-            "learning_rate_factor": 1.0,
-            "batch_tokens": 4096,
-            "average_last": 1,
-            "train_pairs": None,
-            "evaluate_every": 200,
-            "keep": 10,
-            "valid_pairs": None,
-            "source_tokens": "merges",
-            "target_tokens": "merges",
-            "vocabulary": 10_000,
-            "bleu_tokenize": "none",
-        },
+        recipe={**RECIPES["multi30k"], "train_pairs": None, "valid_pairs": None},
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from minitransformer.data import Pronunciations, as_pairs, hold_out_words, read_pronalsyl, read_pronunciations
 from minitransformer.tasks.corpus import Corpus, Tokenisers, corpus_of_texts, sha256_of
 from minitransformer.tasks.options import DataOptions
-from minitransformer.tasks.task import Task
+from minitransformer.tasks.task import RECIPES, Task
 
 
 def pronunciation_task() -> Task:
@@ -25,28 +25,7 @@ def pronunciation_task() -> Task:
         reads=("dictionary", "data"),
         measures=("phone_error_rate",),
         unused=("bleu_tokenize",),
-        recipe={
-            "d_model": 128,
-            "n_heads": 4,
-            "n_layers": 2,
-            "d_ff": 512,
-            "norm": "pre",
-            # a rate that falls to zero needs no mean of the weights, and reaches more in a few epochs
-            "schedule": "linear",
-            "peak": 0.001,
-            "warmup_steps": 400,
-            "average_last": 1,
-            "steps": 4400,
-            "batch_tokens": 2048,
-            "evaluate_every": 550,
-            "best_by": "exact_match",
-            "train_pairs": None,
-            "valid_pairs": 500,
-            "source_tokens": "chars",
-            "target_tokens": "words",
-            "min_count": 1,
-            "share_vocabulary": False,
-        },
+        recipe={**RECIPES["pronunciation"], "train_pairs": None},
     )
 
 

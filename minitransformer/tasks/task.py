@@ -5,12 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from minitransformer.data import tokenisers_from_json
+from minitransformer.files import read_toml
 from minitransformer.tasks.corpus import Corpus, TextCorpus, Tokenisers
 from minitransformer.tasks.options import DataOptions
 
+RECIPES: Mapping[str, Any] = read_toml(Path(__file__).with_name("defaults.toml"))
+"""In what the training of a task differs from the defaults of all options, by the name of the task."""
 TOY_MODEL: Mapping[str, Any] = {"d_model": 64, "n_heads": 4, "n_layers": 2, "d_ff": 256}
 """Sizes that learn a toy task in a minute."""
 OF_TEXT = ("window", "characters", "held_out_characters", "valid_characters")

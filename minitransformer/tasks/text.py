@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from minitransformer.data import read_parallel, references
 from minitransformer.data.text import Pairs
 from minitransformer.tasks.corpus import Corpus, Tokenisers, corpus_of_texts, hold_out, sha256_of
 from minitransformer.tasks.options import DataOptions
-from minitransformer.tasks.task import Task
+from minitransformer.tasks.task import RECIPES, Task
 
 MOST_HELD_OUT = 20
 """At most one source in so many is held out, where no held-out files are given."""
@@ -20,23 +20,8 @@ CHARACTERS_TO_A_TOKEN = 4
 """The average number of characters of a subword, roughly."""
 SUBWORDS = ("bpe", "merges")
 """The kinds of tokens whose number may be chosen."""
-
-
-class _Size(NamedTuple):
-    """The options for texts with fewer than ``below`` tokens on a side."""
-
-    below: float
-    batch_tokens: int
-    peak: float
-    model: Mapping[str, int]
-
-
-SIZES = (
-    _Size(30_000, 1024, 0.002, {"d_model": 128, "n_heads": 4, "n_layers": 2, "d_ff": 512}),
-    _Size(300_000, 2048, 0.002, {"d_model": 128, "n_heads": 4, "n_layers": 2, "d_ff": 512}),
-    _Size(1_000_000, 4096, 0.002, {"d_model": 128, "n_heads": 4, "n_layers": 4, "d_ff": 512}),
-    _Size(float("inf"), 4096, 0.001, {"d_model": 256, "n_heads": 4, "n_layers": 3, "d_ff": 1024}),
-)
+SIZES = RECIPES["text"]["sizes"]
+"""The options for texts of different sizes, the smallest first."""
 KNOWN_TOKENS, KNOWN_LENGTH = 75_000, 3_300_000
 """The reference: 10,000 short sentences, in tokens on a side, and the tokens of a whole training run on them."""
 MOST_STEPS = 20_000
@@ -47,17 +32,11 @@ def suit(tokens: int) -> dict[str, Any]:
 
     Ten times the text takes about six times the training tokens: a large text needs fewer epochs than a small one.
     """
-    size = next(size for size in SIZES if tokens < size.below)
-    steps = KNOWN_LENGTH * (tokens / KNOWN_TOKENS) ** 0.75 / size.batch_tokens
+    size = next(size for size in SIZES if tokens < size["below"])
+    steps = KNOWN_LENGTH * (tokens / KNOWN_TOKENS) ** 0.75 / size["batch_tokens"]
     steps = 100 * min(max(round(steps / 100), 3), MOST_STEPS // 100)
-    return {
-        **size.model,
-        "batch_tokens": size.batch_tokens,
-        "steps": steps,
-        "warmup_steps": steps // 10,
-        "peak": size.peak,
-        "evaluate_every": steps // 10,
-    }
+    chosen = {name: value for name, value in size.items() if name != "below"}
+    return chosen | {"steps": steps, "warmup_steps": steps // 10, "evaluate_every": steps // 10}
 
 
 def text_task() -> Task:
