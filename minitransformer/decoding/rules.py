@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,6 +30,9 @@ def length_penalty(length: Any, alpha: float) -> Any:
     return ((5 + np.asarray(length)) / 6) ** alpha
 
 
+_rule = partial(option, flag=False, added=True, editable=True)
+
+
 @dataclass(frozen=True, kw_only=True)
 class SearchOptions(Options):
     """The rules of decoding; the defaults are the paper's (section 6.1).
@@ -41,53 +45,38 @@ class SearchOptions(Options):
 
     owner: ClassVar[str] = "search"
 
-    beam: int = option(
-        1, "hypotheses for each sentence, unless a number is given; 1 is greedy search", at_least=1, at_most=10_000,
-        flag=False, added=True, editable=True,
-    )  # fmt: skip
-    alpha: float = option(  # beyond these limits, a wide search fills the memory and scores overflow
-        0.6, "exponent of the length penalty, unless one is given", at_least=0, at_most=100, flag=False, added=True,
-        editable=True,
-    )  # fmt: skip
-    penalty: str = option(
+    beam: int = _rule(
+        1, "hypotheses for each sentence, unless a number is given; 1 is greedy search", at_least=1, at_most=10_000
+    )
+    # beyond these limits, a wide search fills the memory and scores overflow
+    alpha: float = _rule(0.6, "exponent of the length penalty, unless one is given", at_least=0, at_most=100)
+    penalty: str = _rule(
         "gnmt",
         "divisor of log-probabilities, for a sentence of n tokens: ((5 + n) / 6)^alpha (gnmt), or n^alpha (length)",
-        choices=("gnmt", "length"), flag=False, added=True, editable=True,
-    )  # fmt: skip
-    full_beam: bool = option(
-        False,
-        "whether another hypothesis takes the place of a finished one, so that as many as before are continued",
-        flag=False, added=True, editable=True,
-    )  # fmt: skip
-    stop: str = option(
+        choices=("gnmt", "length"),
+    )
+    full_beam: bool = _rule(
+        False, "whether another hypothesis takes the place of a finished one, so that as many as before are continued"
+    )
+    stop: str = _rule(
         "exact",
         "when a search ends: when no continuation can change the result (exact), when no live hypothesis would be "
         "among the best if it ended now (heuristic), or when as many are finished as the beam is wide (full)",
-        choices=("exact", "heuristic", "full"), flag=False, added=True, editable=True,
-    )  # fmt: skip
-    most_written: int | None = option(
-        None, "most tokens of a translation, its end included (default: 50 more than its source has)", at_least=1,
-        flag=False, added=True, editable=True,
-    )  # fmt: skip
-    least_written: int = option(
-        0, "fewest tokens of a translation, its end not included; before, the end's probability goes to the others",
-        at_least=0, flag=False, added=True, editable=True,
-    )  # fmt: skip
-    force_end: bool = option(
-        False, "whether the last token that may be written is the end, with probability 1", flag=False, added=True,
-        editable=True,
-    )  # fmt: skip
-    limit_ends: bool = option(
-        False, "whether a translation of the most tokens is compared with others as if it had ended", flag=False,
-        added=True, editable=True,
-    )  # fmt: skip
-    renormalise: bool = option(
-        False, "whether the probability of tokens that are never written is given to the others", flag=False,
-        added=True, editable=True,
-    )  # fmt: skip
-    forbidden: Sequence[int] | None = option(
-        None, "ids that are never written, besides padding and the start", flag=False, added=True, editable=True
+        choices=("exact", "heuristic", "full"),
     )
+    most_written: int | None = _rule(
+        None, "most tokens of a translation, its end included (default: 50 more than its source has)", at_least=1
+    )
+    least_written: int = _rule(
+        0, "fewest tokens of a translation, its end not included; before, the end's probability goes to the others",
+        at_least=0,
+    )  # fmt: skip
+    force_end: bool = _rule(False, "whether the last token that may be written is the end, with probability 1")
+    limit_ends: bool = _rule(
+        False, "whether a translation of the most tokens is compared with others as if it had ended"
+    )
+    renormalise: bool = _rule(False, "whether the probability of tokens that are never written is given to the others")
+    forbidden: Sequence[int] | None = _rule(None, "ids that are never written, besides padding and the start")
 
     def __post_init__(self) -> None:
         super().__post_init__()
