@@ -24,14 +24,9 @@
 =======================  ====================================================================
 """
 
-from minitransformer.apps.bench.decode import measure_decoding as measure_decoding
-from minitransformer.apps.bench.growth import measure_growth as measure_growth
-from minitransformer.apps.bench.measure import measure_speed as measure_speed
-from minitransformer.apps.bench.report import decoding_text as decoding_text
-from minitransformer.apps.bench.report import growth_text as growth_text
-from minitransformer.apps.bench.report import processes_text as processes_text
-from minitransformer.apps.bench.report import speed_text as speed_text
-from minitransformer.apps.bench.scaling import measure_processes as measure_processes
-from minitransformer.apps.bench.workloads import CONFIGURATIONS as CONFIGURATIONS
-from minitransformer.apps.bench.workloads import GPU_CONFIGURATIONS as GPU_CONFIGURATIONS
-from minitransformer.apps.bench.workloads import Workload as Workload
+from minitransformer.apps.bench.decode import measure_decoding
+from minitransformer.apps.bench.growth import measure_growth
+from minitransformer.apps.bench.measure import measure_speed
+from minitransformer.apps.bench.report import decoding_text, growth_text, processes_text, speed_text
+from minitransformer.apps.bench.scaling import measure_processes
+from minitransformer.apps.bench.workloads import CONFIGURATIONS, GPU_CONFIGURATIONS, Workload

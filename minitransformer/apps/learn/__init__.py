@@ -17,19 +17,11 @@ from typing import Any
 import numpy as np
 
 from minitransformer.apps.learn.answers import load_answers
-from minitransformer.apps.learn.bank import Exercise as Exercise
-from minitransformer.apps.learn.bank import bank as bank
-from minitransformer.apps.learn.bank import find as find
-from minitransformer.apps.learn.book import FOLDER as FOLDER
-from minitransformer.apps.learn.book import Book as Book
-from minitransformer.apps.learn.book import command as command
-from minitransformer.apps.learn.book import find_folder as find_folder
-from minitransformer.apps.learn.child import judge_in_child as judge_in_child
-from minitransformer.apps.learn.child import last_save as last_save
+from minitransformer.apps.learn.bank import Exercise, bank, find
+from minitransformer.apps.learn.book import FOLDER, Book, command, find_folder
+from minitransformer.apps.learn.child import judge_in_child, last_save
 from minitransformer.apps.learn.notebook import in_notebook, point_to, record
-from minitransformer.apps.learn.referee import Verdict as Verdict
-from minitransformer.apps.learn.referee import judge
-from minitransformer.apps.learn.referee import judge_file as judge_file
+from minitransformer.apps.learn.referee import Verdict, judge, judge_file
 from minitransformer.apps.learn.verdict import Unsolved, Wrong, agree, refuse_unsolved
 from minitransformer.arrays import BackendError, backend, using
 

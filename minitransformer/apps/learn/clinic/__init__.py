@@ -14,16 +14,7 @@
 The command is ``minitransformer learn clinic``.
 """
 
-from minitransformer.apps.learn.clinic.cases import Case as Case
-from minitransformer.apps.learn.clinic.cases import cases as cases
-from minitransformer.apps.learn.clinic.cases import find_case as find_case
-from minitransformer.apps.learn.clinic.cases import open_case as open_case
-from minitransformer.apps.learn.clinic.causes import CAUSES as CAUSES
-from minitransformer.apps.learn.clinic.show import ASK as ASK
-from minitransformer.apps.learn.clinic.show import overview as overview
-from minitransformer.apps.learn.clinic.visit import Chart as Chart
-from minitransformer.apps.learn.clinic.visit import ScriptError as ScriptError
-from minitransformer.apps.learn.clinic.visit import diagnose as diagnose
-from minitransformer.apps.learn.clinic.visit import examine_text as examine_text
-from minitransformer.apps.learn.clinic.visit import find_report as find_report
-from minitransformer.apps.learn.clinic.visit import judge as judge
+from minitransformer.apps.learn.clinic.cases import Case, cases, find_case, open_case
+from minitransformer.apps.learn.clinic.causes import CAUSES
+from minitransformer.apps.learn.clinic.show import ASK, overview
+from minitransformer.apps.learn.clinic.visit import Chart, ScriptError, diagnose, examine_text, find_report, judge

@@ -10,15 +10,7 @@
 ================  =====================================================================
 """
 
-from minitransformer.apps.learn.model.parts import PARTS as PARTS
-from minitransformer.apps.learn.model.parts import Parts as Parts
-from minitransformer.apps.learn.model.parts import find_parts as find_parts
-from minitransformer.apps.learn.model.record import Record as Record
-from minitransformer.apps.learn.model.record import read_record as read_record
-from minitransformer.apps.learn.model.record import record as record
-from minitransformer.apps.learn.model.stacks import Box as Box
-from minitransformer.apps.learn.model.stacks import Row as Row
-from minitransformer.apps.learn.model.stacks import fill_stacks as fill_stacks
-from minitransformer.apps.learn.model.trial import Setting as Setting
-from minitransformer.apps.learn.model.trial import Trial as Trial
-from minitransformer.apps.learn.model.trial import try_parts as try_parts
+from minitransformer.apps.learn.model.parts import PARTS, Parts, find_parts
+from minitransformer.apps.learn.model.record import Record, read_record, record
+from minitransformer.apps.learn.model.stacks import Box, Row, fill_stacks
+from minitransformer.apps.learn.model.trial import Setting, Trial, try_parts

@@ -19,11 +19,10 @@ from collections.abc import Collection
 from minitransformer.apps.learn.bank import Exercise, bank
 from minitransformer.apps.learn.trainings.colours import Colours
 from minitransformer.apps.learn.trainings.digits import Digits
-from minitransformer.apps.learn.trainings.engine import Disagreement as Disagreement
-from minitransformer.apps.learn.trainings.report import Report as Report
-from minitransformer.apps.learn.trainings.report import train_with_answers as train_with_answers
+from minitransformer.apps.learn.trainings.engine import Disagreement
+from minitransformer.apps.learn.trainings.report import Report, train_with_answers
 from minitransformer.apps.learn.trainings.reversal import Reversal
-from minitransformer.apps.learn.trainings.training import Training as Training
+from minitransformer.apps.learn.trainings.training import Training
 
 TRAININGS: dict[int, type[Training]] = {3: Colours, 5: Digits, 7: Reversal}
 """The training of each chapter."""
