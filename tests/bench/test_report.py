@@ -8,7 +8,7 @@ import pytest
 from minitransformer.apps.bench import decoding_text, growth_text, processes_text, speed_text
 from minitransformer.apps.bench.anatomy import summarise_anatomy
 from minitransformer.apps.bench.measure import compare
-from minitransformer.apps.bench.pytorch import MORE
+from minitransformer.apps.bench.report import WORDS
 from minitransformer.apps.bench.turns import Outcome
 from minitransformer.apps.bench.workloads import CONFIGURATIONS
 
@@ -66,7 +66,7 @@ def test_what_pytorch_does_more_is_said_if_one_of_its_programs_was_measured(meas
     found = made_up.result(("toy",), compiled=0.02)
     for name in {"eager", "compiled"} - {*measured}:
         found["configurations"]["toy"]["programs"][name]["failed"] = "out of memory"
-    assert (MORE in " ".join(speed_text(found).split())) == bool(measured)
+    assert (WORDS["more"] in " ".join(speed_text(found).split())) == bool(measured)
 
 
 def test_each_line_of_a_program_has_its_own_numbers():

@@ -18,11 +18,6 @@ from typing import Any
 from minitransformer.apps.bench.ours import WARM_UP, Program, random_batch, time_steps
 from minitransformer.apps.bench.workloads import LABEL_SMOOTHING, LEARNING_RATE, Workload
 
-MORE = (
-    "PyTorch's nn.Transformer does slightly more: it also drops attention weights and hidden features, its "
-    "projections have biases, and it has two more layer norms."
-)
-
 
 @contextmanager
 def prepare(workload: Workload, compile_it: bool) -> Iterator[Program]:

@@ -6,18 +6,15 @@ import sys
 import textwrap
 from collections.abc import Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
-from minitransformer.apps.bench.pytorch import MORE
 from minitransformer.apps.bench.workloads import ALPHA, BEAM, Workload
 from minitransformer.console import columns
+from minitransformer.files import read_toml
 
-ON_A_CPU = "Memory is the peak of the whole process."
-ON_A_CARD = (
-    "A turn is one block of steps, with a wait for the GPU before and after it and none inside; both may use TF32 in "
-    "their matrix products. Memory is what CuPy's pool took from the GPU, including its free part; for PyTorch, the "
-    "most that was in use at once."
-)
+WORDS: dict[str, str] = read_toml(Path(__file__).with_suffix(".toml"))
+"""The paragraphs of the reports."""
 SEARCHES = {"greedy": "greedy", "beam": f"beam {BEAM}, alpha {ALPHA}"}
 
 FEWEST = 3
@@ -42,6 +39,10 @@ def memory(size: float | None) -> str:
 def wrap(words: str, indent: str = "") -> str:
     """Break words into lines."""
     return textwrap.fill(words, columns(), initial_indent=indent, subsequent_indent=indent)
+
+
+def _say(name: str, indent: str = "", **values: Any) -> str:
+    return wrap(WORDS[name].format(**values), indent)
 
 
 def fold(lines: Sequence[str], *starts: int) -> list[str]:
@@ -90,25 +91,18 @@ def header(result: dict[str, Any]) -> str:
         parts.append("set here: " + ", ".join(f"{name}={value}" for name, value in m["variables"].items()))
     lines = [wrap(f"{m['date'][:10]}: " + "; ".join(parts))]
     if m.get("load", 0) >= BUSY:
-        lines.append(
-            wrap(f"Other programs kept {m['load']:.1f} cores busy when this began: do not trust it; repeat it later")
-        )
+        lines.append(_say("busy", **m))
     return "\n".join(lines)
 
 
 def speed_text(result: dict[str, Any]) -> str:
     """Return the report on what ``measure_speed`` found."""
     on_a_card = any("card" in configuration for configuration in result["configurations"].values())
-    parts = [
-        header(result),
-        wrap(
-            "One training step: forward, backward, Adam; float32, dropout 0.1, label smoothing 0.1. Medians over "
-            f"{_rounds(result)}. {ON_A_CARD if on_a_card else ON_A_CPU}"
-        ),
-    ]
+    memory_of = WORDS["card" if on_a_card else "cpu"]
+    parts = [header(result), _say("speed", rounds=_rounds(result), memory=memory_of)]
     programs = [p for c in result["configurations"].values() for n, p in c["programs"].items() if n != "ours"]
     if any(p["failed"] is None for p in programs):
-        parts.append(wrap(MORE))
+        parts.append(_say("more"))
     for name, configuration in result["configurations"].items():
         workload = Workload().changed(**configuration["sizes"])
         lines = [
@@ -122,8 +116,7 @@ def speed_text(result: dict[str, Any]) -> str:
 
 
 def _rounds(result: dict[str, Any]) -> str:
-    rounds = f"{result['rounds']} round{'s' if result['rounds'] > 1 else ''}"
-    return f"{rounds} in which the programs took turns; (min-max) of the rounds"
+    return WORDS["rounds"].format(number=f"{result['rounds']} round{'s' if result['rounds'] > 1 else ''}")
 
 
 def _programs(programs: dict[str, Any], workload: Workload) -> list[str]:
@@ -182,35 +175,15 @@ def _anatomy(found: dict[str, Any]) -> list[str]:
         for kind, share in found["shares"].items()
     ]
     overhead = found["autograd_and_python"]
-    lines.append(
-        wrap(
-            f"autograd and Python: {overhead['share']:.1%} of that "
-            f"({duration(overhead['seconds'])}: the same graph with almost empty arrays)",
-            "  ",
-        )
-    )
-    lines.append(
-        wrap(
-            f"matrix products: {found['flops'] / 1e9:.3g} GFLOP a step. Alone, this machine does them at "
-            f"{found['ceiling'] / 1e9:.0f} GFLOP/s at best, "
-            f"which would take {duration(found['flops'] / found['ceiling'])}; "
-            f"the whole step reaches {found['achieved'] / 1e9:.0f} GFLOP/s, {found['share_of_ceiling']:.0%} of that",
-            "  ",
-        )
-    )
-    return lines
+    lines.append(_say("overhead", "  ", share=overhead["share"], time=duration(overhead["seconds"])))
+    rates = {name: found[name] / 1e9 for name in ("flops", "ceiling", "achieved")}
+    ideal = duration(found["flops"] / found["ceiling"])
+    return [*lines, _say("products", "  ", **rates, ideal=ideal, share=found["share_of_ceiling"])]
 
 
 def decoding_text(result: dict[str, Any]) -> str:
     """Return the report on what ``measure_decoding`` found."""
-    parts = [
-        header(result),
-        wrap(
-            "Decoding with cached keys and values: float32, the same weights on both sides, untrained, and no sentence "
-            f"ends before its limit; our sentences are shared by a process for each core unless --workers says "
-            f"otherwise. Medians over {_rounds(result)}. Tokens are those of the returned sentences."
-        ),
-    ]
+    parts = [header(result), _say("decoding", rounds=_rounds(result))]
     for name, configuration in result["decoding"].items():
         workload = Workload().changed(**configuration["sizes"])
         lines = [f"{name}: {workload} to read, {configuration['max_length']} to write"]
@@ -226,29 +199,14 @@ def decoding_text(result: dict[str, Any]) -> str:
                     f"{memory(program['peak']):>12}"
                 )
             if (same := found["agreement"]) and same["same"] < same["sentences"]:
-                lines.append(
-                    wrap(
-                        f"of {same['sentences']} sentences {same['same']} are equal; {same['ties']} differ "
-                        f"only where two choices are equal up to rounding, {same['different']} differ otherwise",
-                        "    ",
-                    )
-                )
+                lines.append(_say("agreement", "    ", **same))
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
 
 
 def processes_text(result: dict[str, Any]) -> str:
     """Return the report on what ``measure_processes`` found."""
-    parts = [
-        header(result),
-        wrap(
-            "One training step in several processes of one thread each, and one share for each. Medians over "
-            f"{_rounds(result)}. Model: what one thread takes for the same shares, divided by the speed of the "
-            "cores together, measured with the fewest processes; with a slow network (1 ms for each message, 1 Gbit/s) "
-            "its time is added to what was measured without. Received: bytes of gradients and weights in a step, the "
-            "mean over the processes, and the value of theory. Memory is the highest peak of a process."
-        ),
-    ]
+    parts = [header(result), _say("processes", rounds=_rounds(result))]
     for name, configuration in result["configurations"].items():
         failed = []
         lines = [f"  {'':22}{'step':>9}{'model':>9}   {'times threads':<21}{'received (theory)':>22}{'memory':>10}"]
@@ -271,15 +229,7 @@ def processes_text(result: dict[str, Any]) -> str:
 def growth_text(result: dict[str, Any]) -> str:
     """Return the report on what ``measure_growth`` found."""
     workers = "one worker" if result["workers"] == 1 else f"{result['workers']} workers, at most one a sentence"
-    parts = [
-        header(result),
-        wrap(
-            f"Our training step, {workers}, one size varied at a time. Memory "
-            "is the peak minus the memory of the process before its first step (interpreter, libraries, weights, "
-            "Adam's arrays). Slopes are the powers fitted through the last three points; in brackets the power "
-            "that theory predicts for large sizes."
-        ),
-    ]
+    parts = [header(result), _say("growth", workers=workers)]
     for name, axis in result["axes"].items():
         lines = [f"{name}, around {Workload().changed(**axis['centre'])}"]
         for curve in axis["curves"]:

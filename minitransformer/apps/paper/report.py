@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from minitransformer.apps.bench.report import duration, fold, wrap
 from minitransformer.apps.paper.costs import equal_at
+from minitransformer.files import read_toml
 
-HOW_MANY_LAYERS = (
-    "enough layers that every output depends on every input, or in the one-way layers (recurrent; convolutional, "
-    "causal) on every input up to its own."
-)
+WORDS: dict[str, str] = read_toml(Path(__file__).with_suffix(".toml"))
+"""The paragraphs of the reports."""
+
+
+def say(name: str, **values: Any) -> str:
+    """Return a paragraph of a report, with values in it."""
+    return wrap(WORDS[name].format(**values, enough=WORDS["layers"]))
 
 
 def powers(found: dict[str, float]) -> str:
@@ -22,7 +27,7 @@ def powers(found: dict[str, float]) -> str:
 
 def table1_text(result: dict[str, Any]) -> str:
     """Return the paper's Table 1 as ``measure_table1`` found it."""
-    rows, machine = result["layers"], result["machine"]
+    rows = result["layers"]
     theory = [
         f"{'':27}{'operations':32}{'sequential':16}longest path",
         f"{'':27}{'theory':9}{'fitted':23}{'theory':8}{'fitted':8}{'theory':9}fitted",
@@ -44,20 +49,12 @@ def table1_text(result: dict[str, Any]) -> str:
             f"{far['steps']:9}{far['layers']:8}{duration(now['seconds']):>10}{row['time']['slope']:7.2f}"
         )
     times = [point["n"] for point in row["time"]["points"]]
-    at, small = ({size: f"{size} {value}" for size, value in result[sizes].items()} for sizes in ("example", "far"))
     return "\n\n".join(
         [
             wrap("The paper's Table 1: theory, and measurements of the running code."),
             "\n".join(fold(theory, 27, 59, 75)),
             "\n".join(fold(counts, 27, 53, 65, 82, 89)),
-            wrap(
-                f"Counts of operations and times: {', '.join(at.values())}. Steps, paths and layers: {small['n']}, "
-                f"{small['k']}, {small['r']}; {HOW_MANY_LAYERS} "
-                "Attention begins with queries, keys and values, without the projections; r counts to each "
-                "side. Time: the "
-                f"minimum of several forward passes, float32, one thread; slope from n {times[0]} to {times[-1]}; "
-                f"{machine['processor']}."
-            ),
+            say("table1", **result, first=times[0], last=times[-1]),
             costs_text(result["costs"]),
         ]
     )
@@ -80,11 +77,7 @@ def costs_text(costs: dict[str, Any]) -> str:
             wrap("What the paper says about costs beside the table (sections 3.2.2 and 4)."),
             "\n".join(fold(["{:33}{:15}{}".format(*row) for row in [("", "theory", "counted"), *rows]], 33, 48)),
             _attention_over_recurrence_text(costs["attention over recurrence"]),
-            wrap(
-                "Operations of sums: factors by least squares, over n, d and k. Self-attention and recurrence: forward "
-                f"passes of {costs['attention over recurrence']['batch']} sentences, float32, one thread; the ratio of "
-                f"medians, median of {costs['attention over recurrence']['turns']} turns (min to max)."
-            ),
+            say("costs", **costs["attention over recurrence"]),
         ]
     )
 
@@ -124,18 +117,12 @@ def paths_text(result: dict[str, Any]) -> str:
             f"{name:27}{sequential:8}{powers(row['sequential']['fit']):8}{chain['steps']:6}    "
             f"{path:9}{powers(row['path']['fit']):15}{longest['steps']:6}{longest['layers']:8}"
         )
-    far = result["far"]
-    words = f"Steps and layers: n {far['n']}, k {far['k']}, r {far['r']}; {HOW_MANY_LAYERS}"
-    return "\n".join([*fold(lines, 27, 53), "", wrap(words)])
+    return "\n".join([*fold(lines, 27, 53), "", say("paths", **result)])
 
 
 def recall_text(result: dict[str, Any]) -> str:
     """Return the accuracies that ``measure_recall`` found."""
     kinds = result["kinds"]
-    words = (
-        "Accuracy in %, the mean over the seeds (min to max), in recalling the symbol L positions back; chance is "
-        f"{100 * result['chance']:g} %."
-    )
     lines = ["  L  " + "".join(f"{name:23}" for name in kinds)]
     for i, distance in enumerate(result["distances"]):
         found = [100 * np.array(kind["points"][i]["accuracy"]) for kind in kinds.values()]
@@ -143,17 +130,15 @@ def recall_text(result: dict[str, Any]) -> str:
         lines.append(f"{distance:3}  " + "".join(f"{cell:23}" for cell in cells))
     reaches = [f"{name} {kind['reach']}" for name, kind in kinds.items() if kind["reach"] is not None]
     reach = wrap(f"Reach: {', '.join(reaches)} positions back; the others see all.")
-    return "\n".join([wrap(words), "", *fold(lines, *range(5, 5 + 23 * len(kinds), 23)), "", reach])
+    words = say("recall", percent=100 * result["chance"])
+    return "\n".join([words, "", *fold(lines, *range(5, 5 + 23 * len(kinds), 23)), "", reach])
 
 
 def extrapolation_text(result: dict[str, Any]) -> str:
     """Return the accuracies that ``measure_extrapolation`` found."""
     n, distance = result["sizes"]["n"], result["distance"]
     lines = [
-        wrap(
-            f"Accuracy in %, the mean over the seeds, in recalling the symbol {distance} positions back: trained on "
-            f"sentences of {n} symbols, tested on {result['times'] * n}; chance is {100 * result['chance']:g} %."
-        ),
+        say("extrapolation", **result, longest=result["times"] * n, percent=100 * result["chance"]),
         "",
         f"{'':27}{'sinusoidal positions':28}learned positions",
         f"{'':27}" + 2 * f"{f'up to {n}':>10}{'beyond':>10}{'':8}",
@@ -193,39 +178,16 @@ def heads_text(result: dict[str, Any]) -> str:
         )
     return "\n\n".join(
         [
-            wrap(
-                f"Attention heads on {result['sentences']} held-out sentences with the lengths of another, in groups "
-                f"of equal lengths ({result['groups']}). Means over all queries: distance in positions; weight on the "
-                "key at the query's own position, the one before and the one after; entropy in bits; content: the "
-                "share of the weight that moves if all tokens are exchanged for those of another sentence."
-            ),
+            say("heads", **result),
             "\n".join(lines),
-            *(
-                [
-                    wrap(
-                        "How different the heads of a layer are: Jensen-Shannon divergence in bits, the mean over all "
-                        "pairs of heads. Mean maps: each head's map is averaged over the sentences first. Shuffled: "
-                        f"the heads change places in each sentence ({result['shuffles']} times)."
-                    ),
-                    "\n".join(rows),
-                ]
-                if different
-                else []
-            ),
+            *([say("differences", **result), "\n".join(rows)] if different else []),
         ]
     )
 
 
 def changes_text(result: dict[str, Any]) -> str:
     """Return the ratios that ``measure_changes`` found."""
-    rows, level = result["rows"], result["level"]
-    others = len(rows) - 1
-    words = wrap(
-        f"{result['title']}: {result['measure']} of the held-out texts, mean ± standard deviation over "
-        f"{len(result['seeds'])} seeds; ratio to the base, paired by seed, the geometric mean with its {level:.0%} "
-        "confidence interval. Less is better. p: of no difference, corrected for the number of rows. cost: the CPU "
-        "time of a step, relative to the base; more cost, fewer steps."
-    )
+    rows = result["rows"]
     lines = [
         f"{'':17}{'F':>5}{'parameters':>11}{'cost':>6}{'steps':>7}{result['measure']:>19}"
         f"{'ratio to the base':>20}{'p':>9}",
@@ -236,10 +198,7 @@ def changes_text(result: dict[str, Any]) -> str:
             f"{name:17}{row['d_ff']:5}{row['parameters']:11,}{row['cost']:6.2f}{row['steps']:7,}"
             f"{bits.mean():8.3f} ± {bits.std(ddof=1):.3f}" + (_ratio(row) if row["changes"] else "")
         )
-    meaning = wrap(
-        f"open: p is 0.05 or more; such a row may be better, worse or equal. Without any effect in {others} rows, at "
-        "least one is called better or worse in at most 5 % of all experiments."
-    )
+    words, meaning = say("changes", **result, number=len(result["seeds"])), say("open", others=len(rows) - 1)
     return "\n".join([words, "", *fold(lines, 17, 46, 65), "", meaning])
 
 
@@ -252,12 +211,8 @@ def _ratio(row: dict[str, Any]) -> str:
 def positions_text(result: dict[str, Any]) -> str:
     """Return the accuracies that ``measure_positions`` found, and the tests of why they fall."""
     n, longest, number = result["sizes"]["n"], max(result["lengths"]), len(result["seeds"])
-    lines = [
-        wrap(
-            f"Accuracy in %, in the last {n // 4} positions of sentences of {n} to {longest} tokens; trained on up to "
-            f"{n}. {f'The mean of {number} seeds (min-max)' if number > 1 else 'One seed'}."
-        )
-    ]
+    seeds_in_words = f"The mean of {number} seeds (min-max)" if number > 1 else "One seed"
+    lines = [say("positions", n=n, quarter=n // 4, longest=longest, seeds=seeds_in_words)]
     headings = [
         f"{f'at {longest}:':12}{'':12}{f'answers fewer than {n} back':36}{f'{n} or more back':24}weight of",
         f"{'':12}" + "".join(f"{name:12}" for name in ("pieces", *TESTED["near"], *TESTED["far"])) + "the answer",
@@ -289,15 +244,8 @@ def positions_text(result: dict[str, Any]) -> str:
         ]
         if garbled:
             lines += ["", wrap(f"at {n}, other symbols in the second half: {', '.join(garbled)}")]
-            lines += [wrap("k symbols: the symbol that followed the last k symbols in the first half, without a model")]
-    lines += [
-        "",
-        wrap(
-            f"pieces: sentences of {n} in a row, each sees itself alone, so only the positions are new. Keys: all, the "
-            f"{n} nearest, or thinned to as many as in training, at all distances. Weight of the answer: attention in "
-            f"%, at lengths {n} and {longest}, in the head in which it is largest at {n}."
-        ),
-    ]
+            lines.append(say("contexts"))
+    lines += ["", say("pieces", n=n, longest=longest)]
     return "\n".join(line.rstrip() for line in lines)
 
 
