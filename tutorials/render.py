@@ -7,9 +7,10 @@ pictures, and is written by this program alone:
     python tutorials/render.py 04                # the one whose name begins so
     python tutorials/render.py --check           # run them, write nothing, fail if the two forms differ
     python tutorials/render.py --jobs 1          # one after another; otherwise as many at a time as there are cores
+    python tutorials/render.py --korean          # run nothing; compose the Korean notebooks, list what is missing
 
 Every tutorial runs from a clean kernel in the folder of tutorials. It fails if a cell raises or if it takes too long.
-A translation, ``ko/NAME.md``, does not run: its notebook has the outputs of the English one, whose code is the same.
+A translation, ``ko/NAME.md``, holds prose alone (``korean.py``): its notebook has the code and outputs of the English one.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from itertools import chain
 from pathlib import Path
 
 import jupytext
+import korean
 import nbformat
 from nbclient import NotebookClient
 
@@ -48,13 +50,22 @@ FOLDED: dict[str, tuple[dict[str, bool], str, str]] = {
 
 def read(source: Path) -> nbformat.NotebookNode:
     """Return the cells of a source, without outputs; what changes from one machine to another is left out."""
-    notebook = jupytext.read(source)
+    in_korean = source.parent.name == "ko"
+    text = source.read_text(encoding="utf-8")
+    notebook = jupytext.reads(
+        korean.korean(source.stem)[0] if in_korean else text, fmt="md:myst"
+    )
+    if in_korean or (HERE / "ko" / source.name).exists():
+        link = "[English](../{})" if in_korean else "[한국어](ko/{})"
+        title, _, rest = notebook.cells[0].source.partition("\n")
+        link = link.format(source.with_suffix(".ipynb").name)
+        notebook.cells[0].source = f"{title}\n\n{link}\n{rest}"
     for number, cell in enumerate(notebook.cells):
         cell["id"] = f"cell-{number}"
         cell["metadata"].pop("lines_to_next_cell", None)
         for tag in FOLDED.keys() & set(cell["metadata"].get("tags", ())):
             cell["metadata"]["jupyter"], *prompts = FOLDED[tag]
-            prompt = prompts[source.parent.name == "ko"]
+            prompt = prompts[in_korean]
             cell["metadata"].setdefault("mystnb", {}).update(
                 code_prompt_show=prompt, code_prompt_hide=prompt
             )
@@ -88,6 +99,18 @@ def translate(source: Path, outputs_of: Path) -> nbformat.NotebookNode:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = theirs.outputs, theirs.execution_count
     return notebook
+
+
+def render_korean(beginning: str) -> None:
+    """Write the Korean notebooks and print what is missing in them."""
+    for original in sources(beginning):
+        source, target = HERE / "ko" / original.name, original.with_suffix(".ipynb")
+        if not source.exists():
+            print(f"{original.stem}: not translated")
+            continue
+        for complaint in korean.korean(original.stem)[1]:
+            print(f"ko/{source.name}: {complaint}")
+        nbformat.write(translate(source, target), source.with_suffix(".ipynb"))
 
 
 def cells(notebook: nbformat.NotebookNode) -> list[tuple[str, str, dict]]:
@@ -180,6 +203,11 @@ def main() -> int:
         default=os.cpu_count(),
         help="how many run at a time (default: all cores)",
     )
+    parser.add_argument(
+        "--korean",
+        action="store_true",
+        help="run nothing; write the Korean notebooks, list missing translations",
+    )
     arguments = parser.parse_args()
     chosen = sources(arguments.beginning)
     if not chosen:
@@ -188,6 +216,9 @@ def main() -> int:
         )
     if arguments.jobs < 1:
         parser.error(f"--jobs: expected a positive number, found {arguments.jobs}")
+    if arguments.korean:
+        render_korean(arguments.beginning)
+        return 0
     wrong = asyncio.run(render_all(chosen, arguments.check, arguments.jobs))
     for complaint in wrong:
         print(complaint)

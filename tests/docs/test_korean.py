@@ -1,10 +1,15 @@
-"""The Korean texts have the structure, the code, the links and the numbers of the English ones, block by block."""
+"""The Korean texts have the structure, the code, the links and the numbers of the English ones, block by block.
+
+A part of a tutorial whose translation is missing or no longer fits stays English: a skipped test lists these.
+"""
 
 import ast
 import io
 import re
 import tokenize
 from collections import Counter
+from functools import cache
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
@@ -12,7 +17,11 @@ import pytest
 ROOT = Path(__file__).parents[2]
 TUTORIALS = sorted(path.stem for path in (ROOT / "tutorials" / "ko").glob("*.md"))
 PAIRS = [("README.md", "README.ko.md"), *((f"tutorials/{name}.md", f"tutorials/ko/{name}.md") for name in TUTORIALS)]
+SPEC = spec_from_file_location("korean", ROOT / "tutorials" / "korean.py")
+korean_tutorials = module_from_spec(SPEC)
+SPEC.loader.exec_module(korean_tutorials)
 FENCE = re.compile(r"^(```[^\n]*\n(?::[^\n]*\n)*)(.*?)^```$", re.M | re.S)
+ALT = re.compile(r'(?<=alt: )"[^"]+"')
 LINK = re.compile(r"\]\(([^)]+)\)")
 FORMULA = re.compile(r"\$\$.*?\$\$|\$[^$]+\$|`[^`]+`", re.S)
 IN_WORDS = {"half a minute": 30, "zero": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7}
@@ -20,13 +29,15 @@ IN_WORDS |= {"eight": 8, "nine": 9, "ten": 10, "eighteen": 18, "sixty": 60}
 """Numbers that English writes in words and Korean may write with digits."""
 
 
+@cache
 def read(name: str) -> str:
-    return (ROOT / name).read_text(encoding="utf-8")
+    path = ROOT / name
+    return korean_tutorials.korean(path.stem)[0] if path.parent.name == "ko" else path.read_text(encoding="utf-8")
 
 
 def blocks(name: str) -> list[str]:
-    """Return the blocks of a text; a block of code leaves its place alone."""
-    text = FENCE.sub("```", read(name).split("\n---\n", 1)[-1])
+    """Return the blocks of a text; a block of code leaves its place alone, and what a picture shows."""
+    text = FENCE.sub(lambda found: f"```{''.join(ALT.findall(found[1]))}", read(name).split("\n---\n", 1)[-1])
     return [block.strip() for block in re.split(r"\n\n+", text) if block.strip()]
 
 
@@ -44,7 +55,7 @@ def code(name: str) -> list[tuple[str, str, int]]:
         if re.match(r"```(python|\{code-cell\})", head):
             tokens = tokenize.generate_tokens(io.StringIO(body).readline)
             comments = sum(token.type == tokenize.COMMENT for token in tokens)
-            found.append((re.sub(r'alt: "[^"]+"', "alt", head), statements(body), comments))
+            found.append((ALT.sub("", head), statements(body), comments))
         else:
             found.append((head, re.sub(r"#.*", "", body), body.count("#")))
     return found
@@ -64,7 +75,8 @@ def targets(block: str, name: str) -> list[str]:
     found = []
     for target in LINK.findall(block):
         if not target.startswith("https://"):
-            target = (ROOT / name).parent.joinpath(target).resolve().relative_to(ROOT).as_posix()
+            path = (ROOT / name).parent / re.sub(r"(?<=\.ipynb)#.*", "", target)  # a heading has another name in Korean
+            target = path.resolve().relative_to(ROOT).as_posix()
         if target not in {"tutorials/ko", "docs/korean-terms.md"}:  # only the Korean README leads to these
             found.append(target.replace("tutorials/ko/", "tutorials/").replace(".ko.md", ".md"))
     return sorted(found)
@@ -112,10 +124,67 @@ class TestKorean:
         for link in LINK.findall(FENCE.sub("", read(korean))):
             assert link.startswith("https://") or (ROOT / korean).parent.joinpath(link.split("#")[0]).exists(), link
 
-    def test_korean_leads_to_korean_where_there_is_one(self, english, korean):
-        links = [Path(link).name for link in LINK.findall(FENCE.sub("", read(korean))) if link.startswith("../0")]
-        assert sum(Path(link).stem in TUTORIALS for link in links) == (korean != "README.ko.md")  # its own original
-
     def test_emphasis_ends_where_markdown_sees_its_end(self, english, korean):
         """Markdown does not close emphasis between punctuation and a letter, which Korean particles are."""
         assert not re.findall(r"[^\w\s*]\*+[가-힣]", FENCE.sub("", read(korean)))
+
+
+SOURCE = """---
+---
+
+# One
+
+Two, [three](../docs/three.md) and [four](01-the-first-ten-minutes.ipynb). 10 minutes to read, 5 to do
+
+```{code-cell} ipython3
+:mystnb: {image: {alt: "a line"}}
+
+draw()  # it
+```
+
+Five
+
+```{code-cell} ipython3
+# Answer
+```
+"""
+TRANSLATION = """<!-- of %s -->
+
+# 하나
+
+둘, [셋](../docs/three.md)과 [넷](01-the-first-ten-minutes.ipynb). 읽기 10분
+
+<!-- code
+alt: 선
+# it => # 그것
+-->
+"""
+
+
+def test_prose_and_comments_are_put_around_the_english_code():
+    digests = [digest for *_, digest in korean_tutorials.english_blocks(SOURCE.split("\n---\n", 1)[1]) if digest]
+    text, wrong = korean_tutorials.compose(SOURCE, TRANSLATION % digests[0])
+    english = {"# One": "# 하나", "(../docs": "(../../docs", "a line": "선", "# it": "# 그것", "# Answer": "# 답"}
+    english |= {"Two, [three]": "둘, [셋]", " and [four]": "과 [넷]", "10 minutes to read, 5 to do": "읽기 10분"}
+    expected = SOURCE
+    for theirs, ours in english.items():
+        expected = expected.replace(theirs, ours)
+    assert text == expected
+    assert wrong == [f"not translated, digest {digests[1]}: Five"]
+
+
+@pytest.mark.parametrize("old", ["Two,", "a line"])
+def test_a_changed_english_text_takes_the_place_of_its_translation(old):
+    digest = next(korean_tutorials.english_blocks(SOURCE.split("\n---\n", 1)[1]))[2]
+    longer = SOURCE.replace("10 minutes", "15 minutes")  # the time is written by another program
+    assert "# 하나" in korean_tutorials.compose(longer, TRANSLATION % digest)[0]
+    text, wrong = korean_tutorials.compose(SOURCE.replace(old, "changed"), TRANSLATION % digest)
+    assert "# One" in text
+    assert "alt: \"선\"" not in text
+    assert f"fits nothing in the English text: {digest}" in wrong
+
+
+@pytest.mark.parametrize("name", TUTORIALS)
+def test_the_translation_is_complete(name):
+    if wrong := korean_tutorials.korean(name)[1]:
+        pytest.skip("\n".join(wrong))

@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f'JupyterLab is not installed. Run `python -m pip install -e "{CLONE}[tutorials]"`')
     folder = CLONE / "my-tutorials"
     # Notebooks import the other Python files; ko/ holds the Korean ones.
-    others = [path for path in notebooks[0].parent.glob("*.py") if path.name not in ("render.py", "times.py")]
+    others = [path for path in notebooks[0].parent.glob("*.py") if path.stem not in ("korean", "render", "times")]
     others += sorted(notebooks[0].parent.glob("ko/[0-9][0-9]-*.ipynb"))
     copy_missing([*notebooks, *others], folder)
     chosen = notebooks[numbers.index(args.number)].name
