@@ -12,9 +12,8 @@ from toml_cases import cases_from_toml
 
 from minitransformer.apps.cli import main
 from minitransformer.apps.paper import paths
-from minitransformer.apps.paper.extrapolation import measure_extrapolation
 from minitransformer.apps.paper.positions import PositionsSizes, measure_positions
-from minitransformer.apps.paper.recall import measure_recall
+from minitransformer.apps.paper.recall import measure_extrapolation, measure_recall
 from minitransformer.apps.paper.recall_model import RecallSizes
 
 pytestmark = pytest.mark.numpy_only("experiments, on the processor")
@@ -59,7 +58,7 @@ def test_recall(monkeypatch, tmp_path, capsys):
 def test_extrapolation_of_layers(monkeypatch, tmp_path, capsys):
     measure = partial(measure_extrapolation, distance=2, times=3, rates=(0.01,))
     monkeypatch.setattr("minitransformer.apps.cli.extrapolation.measure_extrapolation", measure)
-    monkeypatch.setattr("minitransformer.apps.cli.extrapolation.SIZES", TINY)
+    monkeypatch.setattr("minitransformer.apps.cli.extrapolation.LONGER", TINY)
     out, result = run(tmp_path, capsys, "extrapolation", "--layers", "--seeds", "0", "1")
     assert "trained on sentences of 12 symbols, tested on 36; chance is 20 %" in " ".join(out.split())
     accuracy = 100 * np.array(result["kinds"]["recurrent"]["learned"]["accuracy"])

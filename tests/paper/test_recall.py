@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from minitransformer.apps.paper import recall
-from minitransformer.apps.paper.extrapolation import measure_extrapolation
 from minitransformer.apps.paper.layers import LAYERS
 from minitransformer.apps.paper.recall import (
     NO_TARGET,
     accuracy_by_position,
     draw_batch,
+    measure_extrapolation,
     measure_recall,
     train,
     train_at_best_rate,

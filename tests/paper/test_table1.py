@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from minitransformer.apps.paper import table1
-from minitransformer.apps.paper.counting import count_operations
-from minitransformer.apps.paper.layers import LAYERS, LayerSizes
+from minitransformer.apps.paper.layers import LAYERS, LayerSizes, count_operations
 
 pytestmark = pytest.mark.numpy_only("counts NumPy's own operations")
 

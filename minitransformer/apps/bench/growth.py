@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -24,9 +25,8 @@ from minitransformer.apps.bench.machine import describe
 from minitransformer.apps.bench.program import command
 from minitransformer.apps.bench.turns import Process, ProcessError
 from minitransformer.apps.bench.workloads import Workload
+from minitransformer.files import read_toml
 
-CENTRE = Workload().changed(d_model=128, n_heads=4, n_layers=2, d_ff=512, vocabulary=512, batch=8, length=32)
-LONG = Workload().changed(d_model=32, n_heads=1, n_layers=3, d_ff=128, vocabulary=64, batch=1, length=64)
 ENOUGH = 1.0
 """How long a point is measured, in seconds; at least two steps, at most 20."""
 PATIENCE = 4.0
@@ -59,23 +59,11 @@ class Axis:
         return self.centre.changed(**curve.options, **{name: n * value for name, n in self.varied.items()})
 
 
-PLAIN = Curve("plain", {}, 1, 1)
-AXES = {
-    "length": Axis(
-        "T", LONG, (64, 128, 256, 512, 1024, 2048, 4096), {"length": 1},
-        (
-            Curve("plain", {}, 2, 2),
-            Curve("in blocks of 128", {"attention_block": 128}, 2, 1),
-            Curve("in blocks, recomputed", {"attention_block": 128, "recompute": True}, 2, 1),
-        ),
-    ),
-    "batch": Axis("B", CENTRE, (2, 4, 8, 16, 32, 64, 128), {"batch": 1}, (PLAIN,)),
-    "width": Axis(
-        "D", CENTRE.changed(n_layers=1), (64, 128, 256, 512, 1024), {"d_model": 1, "d_ff": 4},
-        (Curve("plain", {}, 2, 2),),
-    ),
-    "depth": Axis("N", CENTRE, (1, 2, 4, 8, 16), {"n_layers": 1}, (PLAIN,)),
-}  # fmt: skip
+def _read_axis(letter: str, centre: Mapping[str, int], curves: Sequence[Mapping[str, Any]], **rest: Any) -> Axis:
+    return Axis(letter, Workload().changed(**centre), curves=[Curve(**curve) for curve in curves], **rest)
+
+
+AXES = {name: _read_axis(**axis) for name, axis in read_toml(Path(__file__).with_suffix(".toml")).items()}
 
 
 def measure_growth(workers: int, tell: Callable[[str], None], axes: Mapping[str, Axis] = AXES) -> dict[str, Any]:

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.cli.results import run_experiment
-from minitransformer.apps.paper.extrapolation import SIZES, measure_extrapolation
 from minitransformer.apps.paper.position_tasks import TASKS
 from minitransformer.apps.paper.positions import POSITIONS, PositionsSizes, measure_positions
+from minitransformer.apps.paper.recall import LONGER, measure_extrapolation
 from minitransformer.apps.paper.report import extrapolation_text, positions_text
 
 OUT = Path("runs/extrapolation")
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     """Measure, print, write."""
     check(args)
     if args.layers:
-        measure = partial(measure_extrapolation, SIZES, seeds=args.seeds)
+        measure = partial(measure_extrapolation, LONGER, seeds=args.seeds)
         return run_experiment(args, measure, extrapolation_text, "extrapolation_picture")
     tasks, positions = (
         list(dict.fromkeys(getattr(args, name, known))) for name, known in (("tasks", TASKS), ("positions", POSITIONS))

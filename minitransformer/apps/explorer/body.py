@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import MISSING as NO_DEFAULT
 from dataclasses import fields
 from math import isfinite
 from typing import Any, TypeVar
@@ -17,16 +18,7 @@ MOST_EDITS = 100
 MISSING = object()
 
 EDITS: Mapping[str, Any] = {
-    re.sub("(?<!^)([A-Z])", r"_\1", kind.__name__).lower(): kind
-    for kind in (
-        tracing.SetEntry,
-        tracing.SetWeight,
-        tracing.HeadOff,
-        tracing.SublayerOff,
-        tracing.LayerOff,
-        tracing.Temperature,
-        tracing.SetMask,
-    )
+    re.sub("(?<!^)([A-Z])", r"_\1", kind.__name__).lower(): kind for kind in tracing.Edit.__subclasses__()
 }
 """The edits by their ``kind`` in a request: ``set_entry``, ``set_weight``, and so on."""
 OBJECTIVES: Mapping[str, Any] = {
@@ -34,19 +26,8 @@ OBJECTIVES: Mapping[str, Any] = {
     "log_probability": tracing.LogProbability,
     "difference": tracing.LogProbabilityDifference,
 }
-READERS = {
-    "key": "text",
-    "step": "text",
-    "place": "text",
-    "index": "integers",
-    "value": "number",
-    "head": "integer",
-    "visible": "flag",
-    "position": "integer",
-    "token": "integer",
-    "other": "integer",
-}
-"""The method of `Body` that reads each field of an edit or objective."""
+READERS = {"str": "text", "float": "number", "int": "integer", "bool": "flag"}
+"""The method of `Body` that reads a field of an edit or objective, by its type; other types are several numbers."""
 
 
 class RequestError(ValueError):
@@ -158,8 +139,7 @@ def read_objective(name: str, value: object) -> Any:
 def describe_objective(objective: Any) -> dict[str, Any]:
     """Return an objective as a request has it."""
     [kind] = [name for name, one in OBJECTIVES.items() if type(objective) is one]
-    names = [field.name for field in fields(objective) if field.name in READERS]
-    return {"kind": kind, **{name: getattr(objective, name) for name in names}}
+    return {"kind": kind, **{name: getattr(objective, name) for name in _readers_of(objective)}}
 
 
 def read_edits(name: str, values: list[Any]) -> tuple[Any, ...]:
@@ -185,9 +165,14 @@ def _read_kind(name: str, what: str, value: object, kinds: Mapping[str, Any]) ->
 
 
 def _read_fields(name: str, value: Any, kind: Any) -> Any:
-    names = [field.name for field in fields(kind) if field.name in READERS]
-    body = Body(name, value, ("kind", *names))
-    return kind(**{field: getattr(body, READERS[field])(field) for field in names})
+    readers = _readers_of(kind)
+    body = Body(name, value, ("kind", *readers))
+    return kind(**{field: getattr(body, reader)(field) for field, reader in readers.items()})
+
+
+def _readers_of(kind: Any) -> dict[str, str]:
+    """Return the method that reads each field of an edit or objective; fields with a default are not in requests."""
+    return {one.name: READERS.get(str(one.type), "integers") for one in fields(kind) if one.default is NO_DEFAULT}
 
 
 def _is_integer(value: Any) -> bool:

@@ -34,7 +34,7 @@ from minitransformer.apps.paper.means import holm, mean_interval
 from minitransformer.apps.paper.variations import Result, check_seeds, train_variations
 from minitransformer.data import all_batches
 from minitransformer.durable import write_durably
-from minitransformer.files import read_json
+from minitransformer.files import read_json, read_toml
 from minitransformer.nn import LanguageModel, Transformer
 from minitransformer.optim import Adam
 from minitransformer.options import Options, option
@@ -42,20 +42,11 @@ from minitransformer.sharding import Workers, shared_step
 from minitransformer.tasks import build
 from minitransformer.training import Configuration, Trainer, writing
 
-BASE: Mapping[str, Any] = {
-    "norm": "post", "activation": "relu", "positions": "sinusoidal", "schedule": "inverse_sqrt", "weight_decay": 0.0,
-    "label_smoothing": 0.0, "average_last": 1,
-}  # fmt: skip
-"""The paper's choices; the schedule is that of section 5.3, given by its peak. But there is no label smoothing, because
-it raises the cross-entropy, and no mean over the last steps, because it would hide what the schedule does."""
-SHORT: Mapping[str, Mapping[str, Any]] = {
-    "numbers": {"steps": 250, "batch_tokens": 512},
-    "characters": {
-        "steps": 1000, "batch_tokens": 1024, "d_model": 64, "n_layers": 2, "d_ff": 256, "peak": 0.004,
-        "held_out_characters": 30_000, "valid_characters": 3_000,
-    },
-}  # fmt: skip
-"""Options for trainings of 10 and 30 seconds. After the recipe of numbers, nothing would be left to compare."""
+_OPTIONS = read_toml(Path(__file__).with_suffix(".toml"))
+BASE: Mapping[str, Any] = _OPTIONS["base"]
+"""The paper's choices."""
+SHORT: Mapping[str, Mapping[str, Any]] = _OPTIONS["short"]
+"""Options for short trainings, by the task."""
 ONE_CORE: Mapping[str, Any] = {"shares": 1, "workers": 1, "blas_threads": 1}
 UNTIMED, TIMED = 2, 24
 """Steps of each model before its time is measured, and with it."""
@@ -105,20 +96,7 @@ def _of_length(configuration: Configuration, steps: int) -> Configuration:
 
 def rows_of(base: Configuration) -> dict[str, dict[str, Any]]:
     """Return the rows by name, each with the option that it changes; the first is the base."""
-    return {
-        "base": {},
-        "pre-norm": {"norm": "pre"},
-        "pre-RMSNorm": {"norm": "rms"},
-        "GELU": {"activation": "gelu"},
-        "SwiGLU": {"activation": "swiglu"},
-        "learned positions": {"positions": "learned"},
-        "rotary positions": {"positions": "rotary"},
-        "ALiBi": {"positions": "alibi"},
-        "grouped heads": {"n_kv_heads": max(1, base.model.n_heads // 2)},
-        "one key head": {"n_kv_heads": 1},
-        "linear decay": {"schedule": "linear"},
-        "weight decay": {"weight_decay": 0.1},
-    }
+    return _OPTIONS["rows"] | {"grouped heads": {"n_kv_heads": max(1, base.model.n_heads // 2)}}
 
 
 def with_sizes(base: Configuration, changes: Mapping[str, Any], sizes: Sizes) -> Configuration:

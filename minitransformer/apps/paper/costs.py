@@ -6,7 +6,7 @@
 - H heads of width d / H take as many as one head of width d (section 3.2.2).
 - Self-attention is faster than a recurrence where n < d (section 4).
 
-The first four are counted as Table 1 is (see ``counting``), so they are the same on every machine. For sums of terms a
+The first four are counted as Table 1 is (see ``layers``), so they are the same on every machine. For sums of terms a
 least-squares fit of the relative errors gives their factors.
 
 The last is timed too. In each turn self-attention and the recurrence of one length run one after another, so both see
@@ -26,8 +26,7 @@ import numpy as np
 
 from minitransformer import ops
 from minitransformer.apps.bench.figures import ratio
-from minitransformer.apps.paper.counting import count, count_operations
-from minitransformer.apps.paper.layers import LayerSizes
+from minitransformer.apps.paper.layers import LayerSizes, count, count_operations
 from minitransformer.arrays import Array, blas, xp
 from minitransformer.autograd import Tensor, concatenate
 

@@ -1,17 +1,22 @@
-"""The kinds of layer in the paper's Table 1: the paper's formulas for each, and how to run it."""
+"""The kinds of layer in the paper's Table 1: the paper's formulas for each, how to run it, and its operations.
+
+Floating-point operations are counted while a layer runs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from minitransformer import ops
+from minitransformer.apps.bench.account import Account, accounting
 from minitransformer.arrays import Array
-from minitransformer.autograd import Operation
+from minitransformer.autograd import Operation, Tensor
 from minitransformer.files import read_toml
 
 
@@ -66,3 +71,47 @@ _RUN: dict[str, tuple[Any, ...]] = {
     "restricted self-attention": (ops.local_attention, _queries_keys_values, lambda sizes: {"radius": sizes.r}),
 }
 LAYERS = {name: Layer(*run, **_FORMULAS[name]) for name, run in _RUN.items()}
+
+
+def count(function: Callable[..., Any], arrays: Iterable[Array]) -> dict[str, int]:
+    """Count the floating-point operations of a function of tensors, in float32.
+
+    Parameters
+    ----------
+    function : callable
+        Called with a tensor for each array. An ``Operation`` is one.
+    arrays : iterable of arrays
+        Its inputs.
+
+    Returns
+    -------
+    dict
+        ``"products"``, ``"other"`` arithmetic, and ``"operations"``: both together.
+    """
+    account, inputs = Account(), [Tensor(x.astype(np.float32)) for x in arrays]
+    with accounting(account, inputs):
+        function(*inputs)
+    return {
+        "products": account.flops,
+        "other": account.arithmetic,
+        "operations": account.flops + account.arithmetic,
+    }
+
+
+def count_operations(name: str, sizes: LayerSizes) -> dict[str, int]:
+    """Count the floating-point operations of a layer's forward pass as it runs.
+
+    Parameters
+    ----------
+    name : str
+        A layer of Table 1, as in ``LAYERS``.
+    sizes : LayerSizes
+        Of the layer's input.
+
+    Returns
+    -------
+    dict
+        What ``count`` returns.
+    """
+    layer = LAYERS[name]
+    return count(partial(layer.operation, **layer.options(sizes)), layer.arrays(sizes, np.random.default_rng(0)))

@@ -28,8 +28,7 @@ from minitransformer import ops
 from minitransformer.apps.bench.figures import fit_powers, slope
 from minitransformer.apps.bench.machine import describe
 from minitransformer.apps.paper.costs import measure_costs
-from minitransformer.apps.paper.counting import count_operations
-from minitransformer.apps.paper.layers import LAYERS, LayerSizes
+from minitransformer.apps.paper.layers import LAYERS, LayerSizes, count_operations
 from minitransformer.apps.paper.paths import FAR, WIDTH, measure_paths, stack_layers
 from minitransformer.arrays import blas
 from minitransformer.autograd import Tensor

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
+from operator import attrgetter
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -40,7 +41,8 @@ class Row(NamedTuple):
         return "-".join([self.group or "base", *(f"{key}-{value}" for key, value in self.changes.items())])
 
 
-ROWS = [Row(row.pop("group"), row) for row in read_toml(Path(__file__).with_name("table3.toml"))["rows"]]
+_TABLE = read_toml(Path(__file__).with_suffix(".toml"))
+ROWS = [Row(row.pop("group"), row) for row in _TABLE["rows"]]
 
 
 def variations(rows: Sequence[Row], **base: Any) -> dict[str, Configuration]:
@@ -61,17 +63,8 @@ def variations(rows: Sequence[Row], **base: Any) -> dict[str, Configuration]:
     return {row.name: Configuration.of_task(build("numbers"), **{**base, **row.changes}) for row in rows}
 
 
-COLUMNS: tuple[tuple[str, Callable[[Configuration], Any]], ...] = (
-    ("N", lambda c: c.model.n_layers),
-    ("D", lambda c: c.model.d_model),
-    ("F", lambda c: c.model.d_ff),
-    ("H", lambda c: c.model.n_heads),
-    ("Dk", lambda c: c.model.key_size),
-    ("Dv", lambda c: c.model.value_size),
-    ("dropout", lambda c: c.model.dropout),
-    ("smoothing", lambda c: c.training.label_smoothing),
-    ("positions", lambda c: c.model.positions),
-)
+COLUMNS: dict[str, Callable[[Configuration], Any]] = {name: attrgetter(of) for name, of in _TABLE["columns"].items()}
+"""What each column shows of a configuration."""
 
 
 def format_table(results: Sequence[tuple[Row, Sequence[Result]]]) -> list[str]:
@@ -80,10 +73,12 @@ def format_table(results: Sequence[tuple[Row, Sequence[Result]]]) -> list[str]:
     What was measured is the mean over the seeds.
     """
     base = results[0][1][0].configuration
-    lines = [["", *(name for name, _ in COLUMNS), "perplexity", "exact match", "parameters", "time"]]
+    lines = [["", *COLUMNS, "perplexity", "exact match", "parameters", "time"]]
     for row, found in results:
         configuration = found[0].configuration
-        cells = [str(of(configuration)) if not row.group or of(configuration) != of(base) else "" for _, of in COLUMNS]
+        cells = [
+            str(of(configuration)) if not row.group or of(configuration) != of(base) else "" for of in COLUMNS.values()
+        ]
         lines.append(
             [
                 f"({row.group})" if row.group else "base",

@@ -37,7 +37,7 @@ def extrapolation_picture(result: Mapping[str, Any]) -> Figure:
     Parameters
     ----------
     result : mapping
-        What ``paper.extrapolation.measure_extrapolation`` returned.
+        What ``paper.recall.measure_extrapolation`` returned.
     """
     figure = Figure(figsize=(8.8, 4.4), layout="constrained")
     for axes, positions in zip(figure.subplots(1, 2), ("sinusoidal", "learned"), strict=True):
