@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from numbers import Integral
 from typing import Any
 
@@ -10,9 +9,6 @@ import numpy as np
 
 from minitransformer.arrays.namespace import Array, xp
 from minitransformer.arrays.transfer import asarray, to_numpy
-
-PASSED = 1024
-"""The number of combinations of shapes that a check remembers."""
 
 
 def as_indices(indices: Any, size: int, operation: str) -> Array:
@@ -95,81 +91,6 @@ def check_floats(operation: str, **arrays: Any) -> None:
             raise TypeError(
                 f"{operation}: {first[0]} is {first[1]} and {name} {array.dtype}; convert all to one type with .astype"
             )
-
-
-class Shapes:
-    """A check of an operation's arrays: they have one floating-point type, and axes of the same name the same length.
-
-    Parameters
-    ----------
-    operation : str
-        The name of the operation, for the message.
-    arrays : str
-        Names and axes: ``"x (..., D), gain (D,), bias (D,)"``. All leading axes ``...`` are the same.
-    at_least_1 : str
-        The name of an axis that may not be empty.
-
-    Examples
-    --------
-    >>> check = Shapes("scale", "x (..., D), gain (D,)")
-    >>> check(np.ones((2, 3)), np.ones(3))
-    >>> check(np.ones((2, 3)), np.ones(4))
-    Traceback (most recent call last):
-    ValueError: scale: x of shape (2, 3) and gain of shape (4,) do not match: expected (..., D) and (D,); here gain (3,)
-    """
-
-    def __init__(self, operation: str, arrays: str, at_least_1: str = "") -> None:
-        self.operation, self.at_least_1 = operation, at_least_1
-        self.axes = {name: axes.split(", ") for name, axes in re.findall(r"(\w+) \((.*?),?\)", arrays)}
-        self._passed: set[tuple[Any, ...]] = set()
-
-    def __call__(self, *arrays: Any) -> None:
-        """Check the arrays, in the order of their names; None is skipped.
-
-        Raises
-        ------
-        TypeError
-            As by ``check_floats``.
-        ValueError
-            If the shapes do not match.
-        """
-        kinds = tuple([None if x is None else (x.shape, x.dtype) for x in arrays])
-        if kinds in self._passed:  # a model calls an operation with the same shapes again and again
-            return
-        given = {name: x for name, x in zip(self.axes, arrays, strict=True) if x is not None}
-        check_floats(self.operation, **given)
-        if mistake := self._mistake(given):
-            found = _listed([f"{name} of shape {tuple(x.shape)}" for name, x in given.items()])
-            expected = _listed([_in_brackets(self.axes[name]) for name in given])
-            leading = sum(self.axes[name][0] == "..." for name in given) > 1
-            rules = ["the same leading axes"] * leading + [f"{axis} at least 1" for axis in [self.at_least_1] if axis]
-            expected += f" with {_listed(rules)}" if rules else ""
-            raise ValueError(f"{self.operation}: {found} do not match: expected {expected}; here {mistake}")
-        if len(self._passed) >= PASSED:
-            self._passed.clear()
-        self._passed.add(kinds)
-
-    def _mistake(self, given: dict[str, Any]) -> str:
-        """Return the first array that does not match those before it, with the shape that it should have."""
-        lengths: dict[str, Any] = {}
-        for name, x in given.items():
-            axes, shape = self.axes[name], tuple(x.shape)
-            n_leading = len(shape) - len(axes) + 1
-            if axes[0] == "..." and n_leading >= 0:
-                shape = (shape[:n_leading], *shape[n_leading:])
-            fits = len(shape) == len(axes)
-            if not fits or any(lengths.setdefault(axis, n) != n for axis, n in zip(axes, shape, strict=True)):
-                return f"{name} {_in_brackets([a if a == '...' else lengths.get(a, a) for a in axes])}"
-        return f"{self.at_least_1} is 0" if lengths.get(self.at_least_1) == 0 else ""
-
-
-def _listed(words: list[str]) -> str:
-    *first, last = words
-    return f"{', '.join(first)} and {last}" if first else last
-
-
-def _in_brackets(axes: list[Any]) -> str:
-    return f"({', '.join(map(str, axes))}{',' * (len(axes) == 1)})"
 
 
 def check_gradient(wanted: bool, array: Array) -> None:

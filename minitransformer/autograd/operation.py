@@ -23,6 +23,7 @@ class Operation:
         ``backward(saved, d_output) -> gradients``: a gradient, or None, for each positional parameter of ``forward``,
         in order; trailing parameters without a gradient may be left out. It must not write into ``saved`` or
         ``d_output``, which others may use, nor return an array that is stored elsewhere: gradients are added in place.
+        With a parameter ``needs`` it is told which of them are wanted, one bool each, and need not compute the others.
     composed : callable, optional
         The same function in elementary operations on tensors, to check value and gradient.
     name : str, optional
@@ -46,6 +47,7 @@ class Operation:
     ) -> None:
         self.forward: Callable[..., Any] = replaceable(forward)
         self.backward: Callable[..., Any] = replaceable(backward)
+        self._selects = callable(backward) and "needs" in inspect.signature(backward).parameters
         self.composed = composed
         self.name = name or forward.__module__.rpartition(".")[2]
         self.__signature__ = self.signature = inspect.signature(forward)
@@ -65,9 +67,10 @@ class Operation:
             raise TypeError(f"{self.name}: forward returned {type(result).__name__}, expected (value, saved)")
         value, saved = result
         edges = edges_to(inputs)
+        selected = {"needs": tuple([edge is not None for edge in edges])} if self._selects else {}
         while edges and edges[-1] is None:  # trailing options have no gradient, and backward may leave them out
             edges.pop()
-        return make_tensor(self.name, value, edges, partial(self.backward, saved))
+        return make_tensor(self.name, value, edges, partial(self.backward, saved, **selected))
 
     def __repr__(self) -> str:
         return f"Operation({self.name})"

@@ -18,6 +18,7 @@ from minitransformer.autograd import Operation, Tensor, is_recording
 from minitransformer.nn.cache import KeysAndValues, Past
 from minitransformer.nn.module import Module, Parameter, weights, xavier
 from minitransformer.nn.options import QUERIES, ModelOptions
+from minitransformer.ops.heads import heads
 from minitransformer.stand_ins import replaceable
 
 ACTIVATIONS: dict[str, tuple[Operation, dict[str, float]]] = {
@@ -94,20 +95,18 @@ class MultiHeadAttention(Module):
         """
         inputs = (x, memory, self.w_in, self.w_out, self.b_in, self.b_out)
         later = self._later_options(x, memory)
+        attention = ops.grouped_query_attention if later else ops.multi_head_attention
         options = {"mask": mask, "causal": causal, "n_heads": self.options.n_heads, **later}
         if maps is None:
             # With recompute a layer runs twice, first without a graph; both runs must round in the same way.
             for_training = is_recording() or self.options.recompute
             block_size = self.options.attention_block or (None if for_training else QUERIES)
-            if later:
-                return ops.grouped_query_attention(*inputs, **options, block_size=block_size)
-            return ops.multi_head_attention(*inputs, **options, block_size=block_size)
+            return attention(*inputs, **options, block_size=block_size)
         if is_recording() and any(t is not None and t.requires_grad for t in inputs):
             raise RuntimeError(
                 "MultiHeadAttention: no gradient flows past recorded maps; wrap the call in `with no_grad():`"
             )
         arrays = (None if t is None else t.data for t in inputs)
-        attention = ops.grouped_query_attention if later else ops.multi_head_attention
         y, saved = attention.forward(*arrays, **options)
         maps.append(saved[-1][-1])  # the weights, among the values that attention saved
         return Tensor(y)
@@ -160,7 +159,7 @@ class MultiHeadAttention(Module):
             slopes = asarray(ops.alibi_slopes(o.n_heads))
             bias = -slopes[:, None, None] * past.distances  # (B, H, 1, T)
         concat = xp.empty((*x.shape[:2], n_values), dtype=x.dtype)
-        queries, out = self._heads(projected[..., :n_queries], o.n_heads), self._heads(concat, o.n_heads)
+        queries, out = heads(projected[..., :n_queries], o.n_heads), heads(concat, o.n_heads)
         attend = ops.scaled_dot_product_attention.forward
         if o.kv_heads == o.n_heads:
             attend(queries, stored.keys, stored.values, mask, out=out, bias=bias)
@@ -184,11 +183,7 @@ class MultiHeadAttention(Module):
         """Append projections [K | V] to a store: (B, T, G * (Dk + Dv))."""
         n_heads = self.options.kv_heads
         n_keys = n_heads * self.options.key_size
-        stored.extend(self._heads(kv[..., :n_keys], n_heads), self._heads(kv[..., n_keys:], n_heads))
-
-    def _heads(self, x: Array, n_heads: int) -> Array:
-        """Show the heads as an axis, without a copy: (B, T, H * Dk) -> (B, H, T, Dk)."""
-        return x.reshape(*x.shape[:2], n_heads, x.shape[2] // n_heads).swapaxes(1, 2)
+        stored.extend(heads(kv[..., :n_keys], n_heads), heads(kv[..., n_keys:], n_heads))
 
     def _in_groups(self, x: Array | None, width: int) -> Array | None:
         """Put the heads of each group one after the other, broadcast to them: (B, H, W, T) -> (B, G, H / G * W, T)."""
@@ -233,8 +228,6 @@ class FeedForward(Module):
     def __call__(self, x: Tensor) -> Tensor:
         """Apply the network to each position: (B, T, D) -> (B, T, D)."""
         if self.options.activation == "relu":
-            assert self.b1 is not None
-            assert self.b2 is not None
             return ops.feed_forward(x, self.w1, self.b1, self.w2, self.b2)
         activation, options = ACTIVATIONS[self.options.activation]
         hidden = activation(ops.linear(x, self.w1, self.b1), **options)

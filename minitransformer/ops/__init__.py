@@ -25,6 +25,7 @@ from minitransformer.ops.layer_norm import layer_norm as layer_norm
 from minitransformer.ops.linear import linear as linear
 from minitransformer.ops.local_attention import local_attention as local_attention
 from minitransformer.ops.log_softmax import log_softmax as log_softmax
+from minitransformer.ops.low_rank_linear import low_rank_linear as low_rank_linear
 from minitransformer.ops.masking import causal_mask as causal_mask
 from minitransformer.ops.masking import masking as masking
 from minitransformer.ops.masking import padding_mask as padding_mask

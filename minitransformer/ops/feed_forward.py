@@ -70,21 +70,21 @@ def forward(x: Array, w1: Array, b1: Array, w2: Array, b2: Array) -> tuple[Array
     return y, (x, hidden, w1, w2)
 
 
-def backward(saved: Any, d_y: Array) -> tuple[Array, Array, Array, Array, Array]:
-    """Return the gradients of x, w1, b1, w2 and b2."""
+def backward(saved: Any, d_y: Array, needs: tuple[bool, ...] = (True,) * 5) -> tuple[Array | None, ...]:
+    """Return the gradients of x, w1, b1, w2 and b2; None for x, w1 or w2 where it is not needed."""
     x, hidden, w1, w2 = saved
     d_rows = rows(d_y)
     # (3) y = hidden @ w2 + b2
     d_hidden = (d_rows @ w2.T).reshape(hidden.shape)  # (8)
-    d_w2 = rows(hidden).T @ d_rows
+    d_w2 = rows(hidden).T @ d_rows if needs[3] else None
     d_b2 = d_rows.sum(axis=0)
     # (2) hidden = max(0, a)
     # xp.where would also stop an infinite d_hidden, but takes ten times as long
     d_a = xp.multiply(d_hidden, hidden > 0, out=d_hidden)  # (9)
     # (1) a = x @ w1 + b1
     d_a_rows = rows(d_a)
-    d_x = (d_a_rows @ w1.T).reshape(x.shape)  # (10)
-    d_w1 = rows(x).T @ d_a_rows
+    d_x = (d_a_rows @ w1.T).reshape(x.shape) if needs[0] else None  # (10)
+    d_w1 = rows(x).T @ d_a_rows if needs[1] else None
     d_b1 = d_a_rows.sum(axis=0)
     return d_x, d_w1, d_b1, d_w2, d_b2
 

@@ -152,11 +152,11 @@ def forward(
     return y, (x, memory, w_in, b_in is not None, sizes, saved_turn, saved_output, saved_heads)
 
 
-def backward(saved: Any, d_y: Array) -> tuple[Array | None, ...]:
-    """Return the gradients of x, memory, w_in, w_out, b_in and b_out."""
+def backward(saved: Any, d_y: Array, needs: tuple[bool, ...] = (True,) * 6) -> tuple[Array | None, ...]:
+    """Return the gradients of x, memory, w_in, w_out, b_in and b_out; None for a matrix or input without need."""
     x, memory, w_in, has_b_in, sizes, saved_turn, saved_output, saved_heads = saved
     # y = concat @ w_out + b_out
-    d_concat, d_w_out, d_b_out = linear_backward(saved_output, d_y)
+    d_concat, d_w_out, d_b_out = linear_backward(saved_output, d_y, (True, needs[3]))
     # (4) o_h = Attention(q_h, k_h, v_h), written into the columns of concat
     d_q_turned, d_k_heads, d_v_heads = attention.backward(saved_heads, heads(d_concat, sizes.n_heads))
     # (2) k and v, repeated for the heads that share them
@@ -167,10 +167,10 @@ def backward(saved: Any, d_y: Array) -> tuple[Array | None, ...]:
     d_queries, d_keys, d_values = (columns(d) for d in (d_q, d_k, d_v))
     if memory is None:
         d_projected = xp.concatenate((d_queries, d_keys, d_values), axis=-1)
-        d_x, d_w_in, d_b_in = linear_backward((x, w_in, has_b_in), d_projected)
+        d_x, d_w_in, d_b_in = linear_backward((x, w_in, has_b_in), d_projected, needs[::2])
         return d_x, None, d_w_in, d_w_out, d_b_in, d_b_out
     d_keys_values = xp.concatenate((d_keys, d_values), axis=-1)
-    d_x, d_memory, d_w_in, d_b_in = project_backward(x, memory, w_in, has_b_in, d_queries, d_keys_values)
+    d_x, d_memory, d_w_in, d_b_in = project_backward((x, memory, w_in, has_b_in), d_queries, d_keys_values, needs)
     return d_x, d_memory, d_w_in, d_w_out, d_b_in, d_b_out
 
 

@@ -46,14 +46,13 @@ def project(x: Array, memory: Array | None, w_in: Array, b_in: Array | None, n_q
     return affine(x, w_in[:, :n_queries], b_q), affine(memory, w_in[:, n_queries:], b_kv)
 
 
-def project_backward(
-    x: Array, memory: Array, w_in: Array, has_b_in: bool, d_queries: Array, d_keys_values: Array
-) -> tuple[Array, Array, Array, Array | None]:
-    """Return the gradients of x, memory, w_in and b_in, in attention to a memory."""
-    n_queries = d_queries.shape[-1]
-    d_x, d_w_q, d_b_q = linear_backward((x, w_in[:, :n_queries], has_b_in), d_queries)  # (15)
-    d_memory, d_w_kv, d_b_kv = linear_backward((memory, w_in[:, n_queries:], has_b_in), d_keys_values)  # (16)
-    d_w_in = xp.concatenate((d_w_q, d_w_kv), axis=1)
+def project_backward(saved: Any, d_queries: Array, d_keys_values: Array, needs: tuple[bool, ...]) -> tuple[Any, ...]:
+    """Return the gradients of x, memory, w_in and b_in, in attention to a memory; the first three where needed."""
+    x, memory, w_in, has_b_in = saved
+    w_q, w_kv = w_in[:, : d_queries.shape[-1]], w_in[:, d_queries.shape[-1] :]
+    d_x, d_w_q, d_b_q = linear_backward((x, w_q, has_b_in), d_queries, needs[::2])  # (15)
+    d_memory, d_w_kv, d_b_kv = linear_backward((memory, w_kv, has_b_in), d_keys_values, needs[1:])  # (16)
+    d_w_in = xp.concatenate((d_w_q, d_w_kv), axis=1) if needs[2] else None
     d_b_in = xp.concatenate((d_b_q, d_b_kv)) if has_b_in else None
     return d_x, d_memory, d_w_in, d_b_in
 

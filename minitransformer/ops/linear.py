@@ -77,14 +77,14 @@ def forward(x: Array, weight: Array, bias: Array | None = None) -> tuple[Array, 
     return y, (x, weight, bias is not None)
 
 
-def backward(saved: Any, d_y: Array) -> tuple[Array, Array, Array | None]:
-    """Return the gradients of x, weight and bias."""
+def backward(saved: Any, d_y: Array, needs: tuple[bool, ...] = (True, True)) -> tuple[Any, ...]:
+    """Return the gradients of x, weight and bias; None for x or weight where it is not needed."""
     x, weight, has_bias = saved
     d_rows = rows(d_y)
     # (1) y = x @ weight + bias
-    d_x = (d_rows @ weight.T).reshape(x.shape)  # (7)
+    d_x = (d_rows @ weight.T).reshape(x.shape) if needs[0] else None  # (7)
     # empty_like keeps the memory order: a transposed embedding has a transposed gradient.
-    d_weight = xp.matmul(rows(x).T, d_rows, out=xp.empty_like(weight))  # (8)
+    d_weight = xp.matmul(rows(x).T, d_rows, out=xp.empty_like(weight)) if needs[1] else None  # (8)
     d_bias = d_rows.sum(axis=0) if has_bias else None  # (9)
     return d_x, d_weight, d_bias
 

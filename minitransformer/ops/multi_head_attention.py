@@ -137,11 +137,11 @@ def forward(
     return y, (x, memory, w_in, b_in is not None, sizes, (concat, w_out, b_out is not None), saved_attention)
 
 
-def backward(saved: Any, d_y: Array) -> tuple[Array | None, ...]:
-    """Return the gradients of x, memory, w_in, w_out, b_in and b_out."""
+def backward(saved: Any, d_y: Array, needs: tuple[bool, ...] = (True,) * 6) -> tuple[Array | None, ...]:
+    """Return the gradients of x, memory, w_in, w_out, b_in and b_out; None for a matrix or input without need."""
     x, memory, w_in, has_b_in, sizes, saved_output, saved_attention = saved
     # (5) y = C W_O + b_O
-    d_concat, d_w_out, d_b_out = linear_backward(saved_output, d_y)  # (9), (10)
+    d_concat, d_w_out, d_b_out = linear_backward(saved_output, d_y, (True, needs[3]))  # (9), (10)
     # (2)-(4) o_h = Attention(q_h, k_h, v_h), C = Concat(o_0, ...): (11)-(13)
     d_heads = heads(d_concat, sizes.n_heads)
     if memory is None:
@@ -151,13 +151,13 @@ def backward(saved: Any, d_y: Array) -> tuple[Array | None, ...]:
             saved_attention, d_heads, out=by_head(d_projected[..., :n], d_projected[..., n:], sizes)
         )
         # (1) [Q | K | V] = x w_in + b_in
-        d_x, d_w_in, d_b_in = linear_backward((x, w_in, has_b_in), d_projected)  # (14), (17)
+        d_x, d_w_in, d_b_in = linear_backward((x, w_in, has_b_in), d_projected, needs[::2])  # (14), (17)
         return d_x, None, d_w_in, d_w_out, d_b_in, d_b_out
     d_queries = xp.empty((*x.shape[:-1], sizes.queries), dtype=x.dtype)
     d_keys_values = xp.empty((*memory.shape[:-1], sizes.keys + sizes.values), dtype=x.dtype)
     d_q, d_k, d_v = attention.backward(saved_attention, d_heads, out=by_head(d_queries, d_keys_values, sizes))
-    # (1) Q = x W_Q + b_Q, K = m W_K + b_K, V = m W_V + b_V
-    d_x, d_memory, d_w_in, d_b_in = project_backward(x, memory, w_in, has_b_in, d_queries, d_keys_values)  # (14)-(16)
+    # (1) Q = x W_Q + b_Q, K = m W_K + b_K, V = m W_V + b_V: (14)-(16)
+    d_x, d_memory, d_w_in, d_b_in = project_backward((x, memory, w_in, has_b_in), d_queries, d_keys_values, needs)
     return d_x, d_memory, d_w_in, d_w_out, d_b_in, d_b_out
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
 from minitransformer.training.checkpoints import Checkpoint, read_checkpoint, write_checkpoint
+from minitransformer.training.configuration import Configuration
 from minitransformer.training.errors import RunError
+from minitransformer.training.loading import with_start
 from minitransformer.training.provenance import check_weights
 from minitransformer.training.run import RunFolder
 from minitransformer.training.state import AverageState
@@ -42,7 +45,7 @@ def average(run: RunFolder, last: int) -> tuple[Path, list[int]]:
     while True:
         paths = run.last_checkpoints(last)
         try:
-            mean, state = _mean(paths)
+            mean, state = _mean(paths, configuration)
             break
         except RunError:
             if all(os.path.lexists(path) for path in paths):
@@ -53,19 +56,21 @@ def average(run: RunFolder, last: int) -> tuple[Path, list[int]]:
     return run.average_path, list(state.steps)
 
 
-def _mean(paths: list[Path]) -> tuple[dict[str, np.ndarray], AverageState]:
+def _mean(paths: list[Path], configuration: Configuration) -> tuple[dict[str, np.ndarray], AverageState]:
     """Return the mean of checkpoints' weights, and its state."""
     total: dict[str, np.ndarray] = {}
+    weights: Mapping[str, np.ndarray] = {}
     steps: list[int] = []
     checkpoint = None
     for path in paths:
         checkpoint = read_checkpoint(path)
-        shapes = {name: array.shape for name, array in checkpoint.model.items()}
+        weights = with_start(configuration, checkpoint.model)
+        shapes = {name: array.shape for name, array in weights.items()}
         if total and shapes != {name: array.shape for name, array in total.items()}:
             raise RunError(f"{path} has other weights than the checkpoint before it; they are of different models")
-        for name, array in checkpoint.model.items():
+        for name, array in weights.items():
             total[name] = total.get(name, 0) + array.astype(np.float64)
         steps.append(checkpoint.state["step"])
     assert checkpoint is not None
-    mean = {name: (total[name] / len(paths)).astype(array.dtype) for name, array in checkpoint.model.items()}
+    mean = {name: (total[name] / len(paths)).astype(array.dtype) for name, array in weights.items()}
     return mean, AverageState(step=steps[-1], steps=steps, provenance=checkpoint.state.get("provenance"))

@@ -31,7 +31,11 @@ class Configuration(Options):
     task_options: Mapping[str, str] = field(default_factory=dict)
     seed: int = option(0, "seed of all random numbers", at_least=0, at_most=math.inf, common=True)
     start: str | None = option(
-        None, "the run whose weights training begins with (default: random weights)", path=True, flag=False, added=True
+        None, "the run whose weights training begins with (default: random weights)", path=True, flag=False, added=True,
+        editable=True,
+    )  # fmt: skip
+    start_digest: str | None = option(
+        None, "the SHA-256 checksum of the weights that training begins with", flag=False, added=True
     )
     model: ModelOptions = field(default_factory=ModelOptions)
     training: TrainingOptions = field(default_factory=TrainingOptions)
@@ -142,6 +146,8 @@ class Configuration(Options):
             return "the rate of the schedule warmup follows from d_model; use learning_rate_factor or another schedule"
         if name == "learning_rate_factor" and schedule != "warmup":
             return f"the schedule {schedule} is given by its peak"
+        if name in ("lora_alpha", "lora_on") and self.training.lora is None:
+            return "LoRA is off: lora sets its rank"
         if name == "held_out" and self.data.valid_source is not None:
             return "what is measured at the end is valid_source"
         if name == "held_out" and self.data.data is not None:

@@ -13,9 +13,10 @@ from minitransformer.options import OptionError
 from minitransformer.tasks import Task
 from minitransformer.training.configuration import Configuration
 from minitransformer.training.loading import TrainedRun
+from minitransformer.training.low_rank import digest_of
 
-PEAK = 0.03
-"""The default peak learning rate of training on, times D."""
+PEAK, LORA_PEAK = 0.03, 0.3
+"""The default peak learning rate of training on, times D; and with LoRA, whose weights begin at zero."""
 WARMUP = 20
 """The default warm-up is one step in so many."""
 CHANGEABLE = frozenset(("dropout", "attention_block", "recompute"))
@@ -59,11 +60,12 @@ def continue_from(start: TrainedRun, task: Task, values: Mapping[str, Any]) -> C
         raise OptionError(f"{', '.join(refused)}: a trained model keeps its options and tokens; leave out", *refused)
     other = start.options.flat()
     kept = start.model.options.flat() | start.options.search.flat() | {name: other[name] for name in OF_TOKENS}
+    kept["start_digest"] = digest_of(start.model)
     configuration = Configuration.of_task(task, **values)
     training = configuration.training
     chosen: dict[str, Any] = {
         "schedule": "linear",
-        "peak": float(f"{PEAK / start.model.options.d_model:.1g}"),
+        "peak": float(f"{(PEAK if training.lora is None else LORA_PEAK) / start.model.options.d_model:.1g}"),
         "warmup_steps": max(1, training.steps // WARMUP),
         "average_last": 1,
     }

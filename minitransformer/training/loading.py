@@ -19,6 +19,7 @@ from minitransformer.tasks.corpus import Tokenisers
 from minitransformer.training.checkpoints import Checkpoint, Report, read_checkpoint, read_state, warn
 from minitransformer.training.configuration import Configuration
 from minitransformer.training.errors import RunError
+from minitransformer.training.low_rank import adapted, digest_of, merge
 from minitransformer.training.provenance import check_weights
 from minitransformer.training.run import RunFolder
 from minitransformer.training.state import AverageState, State, TrainingState
@@ -200,9 +201,10 @@ def load(
         return configuration, tokenisers, checkpoint, chosen
 
     configuration, (source, target), checkpoint, chosen = ranks.first(read)
+    state = with_start(configuration, checkpoint.mean if chosen == "mean" else checkpoint.model, ranks)
     try:
         task = configuration.build_task()
-        model = open_model(configuration, source, target, checkpoint.mean if chosen == "mean" else checkpoint.model)
+        model = open_model(configuration, source, target, state)
     except ValueError as error:
         raise RunError(
             f"{run.path}: configuration, vocabulary and checkpoint do not belong together: {error}"
@@ -225,6 +227,41 @@ def open_model(
         model = configuration.build_model(len(source), len(target), source is target)
     model.load_state_dict(state, copy=False)
     return model.eval()
+
+
+def with_start(configuration: Configuration, state: Mapping[str, Any], ranks: Ranks = ALONE) -> Mapping[str, Any]:
+    """Return the weights of a run's model, from those of a checkpoint: with LoRA, that holds what is trained alone.
+
+    Raises
+    ------
+    RunError
+        If the run that it begins with cannot be read, or has changed.
+    """
+    if not adapted(state):
+        return state
+    return merge({**load_start(configuration, ranks).model.state_dict(), **state}, configuration.training.alpha)
+
+
+def load_start(configuration: Configuration, ranks: Ranks = ALONE) -> TrainedRun:
+    """Open the run that another begins with.
+
+    Raises
+    ------
+    RunError
+        If it cannot be read, or its weights have changed.
+    """
+    path = str(configuration.start)
+    advice = "restore it, or write its new place into the other's configuration.json as start"
+    try:
+        start = load(path, ranks=ranks)
+    except RunError as error:
+        raise RunError(f"cannot open {path}, the run that another begins with: {error}; {advice}") from error
+    if (found := digest_of(start.model)) != (wanted := configuration.start_digest or found):
+        raise RunError(
+            f"{path} has changed since another run began with it: its weights have the digest {found[:12]}..., "
+            f"expected {wanted[:12]}...; {advice}"
+        )
+    return start
 
 
 def _choose(run: RunFolder, weights: str | None, report: Report) -> tuple[Checkpoint, str]:

@@ -84,6 +84,17 @@ class TrainingOptions(Options):
         None, "parts whose weights stay as they are, with commas between: embeddings, encoder, decoder.layers.0, ... "
         "(default: none)", added=True,
     )  # fmt: skip
+    lora: int | None = option(
+        None, "rank of the small matrices that are trained beside fixed weights, with --from: LoRA (default: off, the "
+        "weights are trained)", at_least=1, added=True,
+    )  # fmt: skip
+    lora_alpha: float | None = option(
+        None, "with --lora: α, the scale of what the small matrices add (default: the rank)", above=0, added=True
+    )
+    lora_on: str = option(
+        "attention", "with --lora: the parts of each layer that have small matrices",
+        choices=("attention", "feed_forward", "all"), added=True,
+    )  # fmt: skip
     shares: int | None = option(
         None,
         "parts that each batch is cut into; the number affects rounding (default: one for each worker)",
@@ -119,6 +130,11 @@ class TrainingOptions(Options):
                 "warmup_steps",
                 "steps",
             )
+
+    @property
+    def alpha(self) -> float:
+        """α of LoRA."""
+        return self.lora_alpha or self.lora or 0
 
     @property
     def length(self) -> str:

@@ -16,6 +16,7 @@ from minitransformer.training.configuration import Configuration
 from minitransformer.training.continuing import freeze
 from minitransformer.training.evaluation import check_bleu
 from minitransformer.training.length import fix_length
+from minitransformer.training.low_rank import adapt
 
 
 class Prepared(NamedTuple):
@@ -57,7 +58,9 @@ def prepare(configuration: Configuration, tokenisers: Tokenisers | None, ranks: 
 
     def build_model() -> Transformer | LanguageModel:
         model = configuration.build_model(len(corpus.source), len(corpus.target), corpus.shared)
-        if training.freeze is not None:
+        if training.lora is not None:
+            adapt(model, configuration)
+        elif training.freeze is not None:
             freeze(model, training.freeze)
         return model
 

@@ -9,7 +9,7 @@ from minitransformer.training.checkpoints import Checkpoint, Report, read_state
 from minitransformer.training.configuration import Configuration
 from minitransformer.training.creating import complete
 from minitransformer.training.errors import RunError
-from minitransformer.training.loading import load
+from minitransformer.training.loading import load, load_start
 from minitransformer.training.provenance import check_data, check_weights
 from minitransformer.training.run import DATA, VOCABULARY, RunFolder
 from minitransformer.training.state import TrainingState
@@ -85,8 +85,9 @@ def resume(run: RunFolder, report: Report, ranks: Ranks = ALONE, fork: bool = Fa
 
     configuration, checkpoint, tokenisers, begun = ranks.first(read)
     try:
-        # before the first checkpoint, a run that begins with the weights of another needs that run
-        start = None if checkpoint or configuration.start is None else load(configuration.start, ranks=ranks)
+        # before the first checkpoint, and with LoRA, a run that begins with the weights of another needs that run
+        needed = checkpoint is None or configuration.training.lora is not None
+        start = load_start(configuration, ranks) if needed and configuration.start is not None else None
         trainer = Trainer(configuration, tokenisers, ranks, fork, start)
     except ValueError as error:
         raise RunError(f"{run.path / 'configuration.json'}: {error}") from error

@@ -22,8 +22,9 @@ from minitransformer.training.errors import RunError
 from minitransformer.training.evaluation import Scores, evaluate
 from minitransformer.training.interruption import deferred_interrupt
 from minitransformer.training.length import guess_seconds
-from minitransformer.training.loading import TrainedRun, load
+from minitransformer.training.loading import TrainedRun, load, open_model
 from minitransformer.training.losses import Losses
+from minitransformer.training.low_rank import merge, weights_to_save
 from minitransformer.training.mean_weights import MeanWeights, whole
 from minitransformer.training.preparing import prepare
 from minitransformer.training.provenance import Provenance
@@ -102,7 +103,8 @@ class Trainer:
         self.batches, self.model, self.step_seconds = made.batches, made.model, made.step_seconds
         """``step_seconds`` is the expected time of a step, or None until it is measured or guessed."""
         if start:
-            self.model.load_state_dict(start.model.state_dict())
+            own, other = (dict(model.named_parameters()) for model in (self.model, start.model))
+            self.model.load_state_dict({name: p.data for name, p in (own | other).items()})
         self.optimiser = self._new_optimiser()
         self.step = 0
         self.mean = MeanWeights(self.optimiser)
@@ -288,7 +290,7 @@ class Trainer:
             self.best, self.waited = Best(value, self.step), 0
             state = State(step=self.step, provenance=self.provenance).flat() | scores.measurements()
             if self.ranks.rank == 0:
-                write_checkpoint(run.best_path, Checkpoint(self.model.state_dict(), {}, {}, state))
+                write_checkpoint(run.best_path, Checkpoint(weights_to_save(self.model), {}, {}, state))
         else:
             self.waited += 1
         self._log(run, **scores.measurements())
@@ -300,7 +302,7 @@ class Trainer:
         read = backend() == "numpy" or self.step % LOG_EVERY == 0  # on a GPU only when losses are read too
         if small and read and self.ranks.rank == 0 and self.configuration.training.remembers_at(self.step):
             state = State(step=self.step, provenance=self.provenance).flat()
-            run.remember(Checkpoint(self.model.state_dict(), {}, {}, state))
+            run.remember(Checkpoint(weights_to_save(self.model), {}, {}, state))
 
     def _save(self, run: RunFolder) -> None:
         self._losses.read(self.step)
@@ -321,7 +323,20 @@ class Trainer:
         self, held_out: list[tuple[str, str]] | str, model: Transformer | LanguageModel | None = None
     ) -> Scores | TextScores:
         """Measure the model, or another with its tokens, on pairs of texts, greedily, or on one text."""
-        return self._evaluate(model or self.model, held_out)
+        return self._evaluate(model or self._merged(), held_out)
+
+    def _fixed(self) -> dict[str, Array]:
+        """Return the weights that checkpoints do not hold: with LoRA, those that are not trained."""
+        of_start = self.configuration.training.lora is not None
+        return {name: p.data for name, p in self.model.named_parameters() if of_start and not p.requires_grad}
+
+    def _merged(self) -> Transformer | LanguageModel:
+        """Return the model to measure, which with LoRA is one with merged weights."""
+        if self.configuration.training.lora is None:
+            return self.model
+        state = {name: p.data for name, p in self.model.named_parameters()}
+        merged = merge(state, self.configuration.training.alpha)
+        return open_model(self.configuration, self.source, self.target, merged)
 
     def _evaluate(
         self, model: Transformer | LanguageModel, held_out: list[tuple[str, str]] | str
@@ -350,7 +365,7 @@ class Trainer:
             provenance=self.provenance,
         )
         mean = self.mean.state_dict(self.model, self.ranks)
-        return Checkpoint(self.model.state_dict(), self._whole_optimiser(), mean, state.flat())
+        return Checkpoint(weights_to_save(self.model), self._whole_optimiser(), mean, state.flat())
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Return to a checkpoint's state; training then continues as it did, to the bit.
@@ -363,7 +378,7 @@ class Trainer:
         state = read_state(checkpoint, TrainingState)
         try:
             self.mean.load_state_dict(self.model, checkpoint.mean, state.averaged)
-            self.model.load_state_dict(checkpoint.model)
+            self.model.load_state_dict(self._fixed() | checkpoint.model)
             self.optimiser.load_state_dict(checkpoint.optimiser)
             if self.optimiser.step_count != state.step:
                 raise ValueError(f"step is {state.step}, but step_count is {self.optimiser.step_count}")

@@ -57,6 +57,7 @@ EXAMPLES = {
     "groups of one head": case(normal(2, 3, 4), normal(2, 5, 4), normal(4, 12), normal(4, 4), n_heads=2, n_kv_heads=2),
     "gain 1, bias 0": case(ROWS, np.ones(5), np.zeros(5)),
     "rows of mean 0": case(ROWS - ROWS.mean(axis=-1, keepdims=True), np.ones(5)),
+    "factors at the first step": case(normal(2, 3, 4), normal(4, 5), normal(4, 3), np.zeros((3, 5))),
     "square weight": case(normal(2, 3, 4), normal(4, 4), normal(4)),
     "positive numbers": case(*(np.abs(normal(*shape)) for shape in ((3, 4), (4, 6), (6,), (6, 5), (5,)))),
     "far from 0": case(np.array([[40.0, -50.0], [-60.0, 70.0]])),

@@ -52,7 +52,7 @@ VARIANTS = (
     Variant(loss="log_softmax"), Variant(norm="rms_norm"), Variant("rotary"), Variant(activation="gelu"),
     Variant(activation="silu"), Variant(activation="swiglu"), Variant(activation="tanh"), Variant("recurrence"),
     Variant("convolution"), Variant("local_attention"), Variant("additive_attention"), Variant("elementary"),
-    Variant("grouped_query_attention"), Variant(activation="gelu_tanh"),
+    Variant("grouped_query_attention"), Variant(activation="gelu_tanh"), Variant("low_rank_linear"),
 )  # fmt: skip
 
 
@@ -125,8 +125,10 @@ def mix(f: Functions, kind: str, p: dict[str, Tensor], x: Tensor, seen: Any) -> 
         return f["linear"](y, p["w_o"])
     if kind == "rotary":
         q, k = f["rotary"](q), f["rotary"](k)
-    if kind in ("scaled_dot_product_attention", "rotary"):
-        return f["linear"](f["scaled_dot_product_attention"](q, k, v, mask), p["w_o"])
+    if kind in ("scaled_dot_product_attention", "rotary", "low_rank_linear"):
+        y = f["scaled_dot_product_attention"](q, k, v, mask)
+        factors = (p["w_a"], p["w_2"]) if kind == "low_rank_linear" else ()
+        return f["low_rank_linear" if factors else "linear"](y, p["w_o"], *factors)
     if kind == "elementary":  # the weights are relative to the largest one
         e = (q @ k.swapaxes(-1, -2) / sqrt(D) + np.where(mask, 0.0, -1e4)).exp() + 1e-9
         e = e / e.max(axis=-1, keepdims=True)

@@ -73,6 +73,10 @@ for x, weight in (((2, 3), (4, 5)), ((2, 3), (3,)), ((), (3, 4))):
             shapes(x=x, weight=weight), expected("(D_in, D_out)"))  # fmt: skip
 refuses(ValueError, "linear", lambda: ops.linear(a(2, 3), a(3, 4), a(5)),
         shapes(weight=(3, 4), bias=(5,)), expected("bias must be (4,)"))  # fmt: skip
+for one, other in (((3, 2), (3, 5)), ((4, 2), (2, 5)), ((3, 0), (0, 5))):
+    refuses(ValueError, "low_rank_linear",
+            lambda one=one, other=other: ops.low_rank_linear(a(2, 3), a(3, 5), a(*one), a(*other)),
+            shapes(a=one, b=other), expected("(D_in, r)", "(r, D_out)", "r at least 1"))  # fmt: skip
 
 for x, w1, w2 in (
     ((2, 6), (3, 4), (4, 5)),

@@ -1,5 +1,6 @@
 """Every operation, proved over drawn inputs."""
 
+import copy
 import sys
 import warnings
 
@@ -79,6 +80,7 @@ ROWS_AND_SHARED = {
     "layer_norm": ([(5,)], [(5,), (5,)]),
     "rms_norm": ([(5,)], [(5,)]),
     "linear": ([(3,)], [(3, 4), (4,)]),
+    "low_rank_linear": ([(3,)], [(3, 4), (3, 2), (2, 4)]),
     "feed_forward": ([(3,)], [(3, 4), (4,), (4, 2), (2,)]),
     "scaled_dot_product_attention": ([(3, 2), (4, 2), (4, 3)], []),
     "local_attention": ([(5, 2), (5, 2), (5, 3)], []),
@@ -134,3 +136,48 @@ def test_tables_of_positions_are_long_enough(length, first):
     distances = abs(np.arange(length)[:, None] - np.arange(length))
     slopes = 2.0 ** (-8 * np.arange(1, 4) / 3)
     np.testing.assert_allclose(to_numpy(mt.ops.alibi(3, length)), -slopes[:, None, None] * distances, rtol=1e-12)
+
+
+def is_float(x):
+    return getattr(getattr(x, "dtype", None), "kind", "") == "f"
+
+
+@pytest.mark.parametrize("name", mt.ops.registry)
+def test_a_gradient_is_the_same_to_the_bit_whichever_others_are_needed(name):
+    operation = mt.ops.registry[name]
+
+    def gradients(example, needed):
+        rng = np.random.default_rng(5)
+        inputs = [copy.deepcopy(x) for x in example.inputs]
+        tensors = [mt.Tensor(asarray(x), requires_grad=i in needed) if is_float(x) else x for i, x in enumerate(inputs)]
+        y = operation(*tensors, **copy.deepcopy(example.options))
+        y.backward(asarray(rng.normal(size=y.shape)))
+        return {i: None if tensors[i].grad is None else tensors[i].grad.copy() for i in needed}
+
+    for example in examples(operation, seed=4):
+        floats = [i for i, x in enumerate(example.inputs) if is_float(x)]
+        together = gradients(example, floats)
+        for i in floats:
+            np.testing.assert_array_equal(gradients(example, [i])[i], together[i])
+
+
+@pytest.mark.parametrize(
+    ("name", "places"),
+    [
+        ("linear", (0, 1)),
+        ("low_rank_linear", (0, 1)),
+        ("feed_forward", (0, 1, 3)),
+        ("multi_head_attention", (0, 2, 3)),
+        ("grouped_query_attention", (0, 2, 3)),
+    ],
+)
+def test_a_gradient_that_is_not_needed_is_not_computed(name, places):
+    operation = mt.ops.registry[name]
+    for example in examples(operation):
+        inputs = [x if x is None else asarray(x) for x in example.inputs]
+        y, saved = operation.forward(*inputs, **example.options)
+        of_memory = [1] if "attention" in name and inputs[1] is not None else []
+        for place in (*places, *of_memory):
+            needs = tuple(i != place for i in range(len(inputs)))
+            found = operation.backward(saved, asarray(np.ones(y.shape)), needs=needs)
+            assert [i for i in (*places, *of_memory) if found[i] is None] == [place]

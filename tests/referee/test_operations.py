@@ -1,5 +1,6 @@
 """Every hand-derived operation against PyTorch: values and gradients, in float64."""
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -231,6 +232,16 @@ def linear():
     yield Case("without bias", (draw(2, 3, 4), draw(4, 5)), ops.linear, theirs)
 
 
+def low_rank_linear():
+    def theirs(x, weight, a, b, alpha=1.0):
+        return F.linear(x, weight.T) + alpha / a.shape[1] * F.linear(F.linear(x, a.T), b.T)
+
+    for shape, alpha in (((4,), 1.0), ((2, 3, 4), 8.0), ((0, 4), 1.0)):
+        arrays = draw(*shape), draw(4, 5), draw(4, 3), draw(3, 5)
+        passes = (partial(function, alpha=alpha) for function in (ops.low_rank_linear, theirs))
+        yield Case(f"x {shape}, alpha {alpha}", arrays, *passes)
+
+
 def feed_forward():
     def theirs(x, w1, b1, w2, b2):
         return F.linear(F.relu(F.linear(x, w1.T, b1)), w2.T, b2)
@@ -402,6 +413,7 @@ CASES = {
     "swiglu": list(swiglu()),
     "rotary": list(rotary()),
     "linear": list(linear()),
+    "low_rank_linear": list(low_rank_linear()),
     "feed_forward": list(feed_forward()),
     "silu": [
         *activation(ops.silu, F.silu),

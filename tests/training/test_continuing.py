@@ -1,12 +1,16 @@
 """Training on: the weights, tokens and options of another run, weights that stay fixed, and scores before and after."""
 
+import shutil
+
 import numpy as np
 import pytest
 
 import minitransformer as mt
 from minitransformer.apps.cli import main
+from minitransformer.apps.explorer.models import Models
 from minitransformer.options import OptionError
-from minitransformer.training import RunFolder, freeze, load, resume
+from minitransformer.training import RunError, RunFolder, freeze, load, read_checkpoint, resume
+from minitransformer.training.low_rank import merge
 
 pytestmark = pytest.mark.numpy_only("it trains in processes, which need NumPy")
 
@@ -30,9 +34,9 @@ def texts(tmp_path_factory):
     return folder
 
 
-def train_on(texts, out, *options):
+def train_on(texts, out, *options, start="run"):
     files = [str(texts / f"new.{side}") for side in ("src", "tgt")]
-    given = ["--from", str(texts / "run"), "--source", files[0], "--target", files[1], "--out", str(out)]
+    given = ["--from", str(texts / start), "--source", files[0], "--target", files[1], "--out", str(out)]
     return main(["train", "text", *given, "--steps", "3", "--evaluate-every", "1", "--save-every", "1", *options])
 
 
@@ -47,7 +51,7 @@ def test_a_run_begins_with_weights_tokens_and_options_of_another(texts, tmp_path
     assert configuration.model == start.model.options
     assert (configuration.training.peak, configuration.training.warmup_steps) == (0.004, 1)
     assert first.source.tokens == start.source.tokens
-    begun = mt.training.read_checkpoint(RunFolder(tmp_path / "on").checkpoints.file(0)).model
+    begun = read_checkpoint(RunFolder(tmp_path / "on").checkpoints.file(0)).model
     for name, value in start.model.state_dict().items():
         np.testing.assert_array_equal(begun[name], value)
     assert RunFolder(tmp_path / "on").measurements.read()[0]["step"] == 0
@@ -62,14 +66,14 @@ def test_fixed_weights_stay_and_the_rest_resumes_to_the_bit(texts, tmp_path):
     changed = {name for name in end if not np.array_equal(end[name], start[name])}
     assert changed
     assert all(name.startswith("decoder.") for name in changed)
-    whole = mt.training.read_checkpoint(run.checkpoints.file(3))
+    whole = read_checkpoint(run.checkpoints.file(3))
     n = sum(value.size for name, value in start.items() if name.startswith("decoder."))
     assert whole.optimiser["mean"].shape == (n,)  # Adam holds only what it trains
     run.checkpoints.file(3).unlink()
     trainer = resume(run, refuse)
     assert trainer.step == 2
     trainer.train(run)
-    again = mt.training.read_checkpoint(run.checkpoints.file(3))
+    again = read_checkpoint(run.checkpoints.file(3))
     for part in ("model", "optimiser", "mean"):
         for name, value in getattr(whole, part).items():
             np.testing.assert_array_equal(getattr(again, part)[name], value)
@@ -94,6 +98,10 @@ def test_a_run_killed_before_its_first_checkpoint_begins_again_with_the_other_we
         (["--freeze", "embeddings,encoder,decoder"], "no weights are left to train"),
         (["--config", "multi30k"], "found --from and --config, expected one"),
         (["--with", "my-exercises"], "found --from and --with, expected one"),
+        (["--lora", "2", "--freeze", "encoder"], "found --lora and --freeze, expected one"),
+        (["--lora", "2", "--average-last", "2"], "found --lora and --average-last 2, expected 1"),
+        (["--lora", "8"], "--lora 8: a matrix of 8 by 24 has rank 8, expected a lower one"),
+        (["--lora-alpha", "2"], "--lora-alpha has no effect here: LoRA is off"),
     ],
 )
 def test_what_a_trained_model_cannot_change_is_refused(texts, tmp_path, capsys, given, message):
@@ -110,6 +118,75 @@ def test_tokens_of_a_drawn_task_are_refused(texts, tmp_path, capsys):
     assert "are not for the task text" in capsys.readouterr().err
     assert main(["train", "characters", "--from", str(tmp_path / "copy")]) == 2
     assert "needs another kind of model: this one translates" in capsys.readouterr().err
+    assert main(["train", "copy", "--lora", "2", "--steps", "1", "--out", str(tmp_path / "on")]) == 2
+    assert "name its run with --from" in capsys.readouterr().err
+
+
+# LoRA: see test_low_rank.py for values and gradients.
+
+
+@pytest.fixture(scope="module")
+def adapted(texts):
+    assert train_on(texts, texts / "adapted", "--lora", "2", "--keep", "9", "--workers", "1") == 0
+    return RunFolder(texts / "adapted")
+
+
+def test_lora_resumes_to_the_bit_from_small_checkpoints(texts, adapted, tmp_path):
+    run = RunFolder(shutil.copytree(adapted.path, tmp_path / "on"))
+    whole, fixed = read_checkpoint(run.checkpoints.file(3)), load(texts / "run").model.state_dict()
+    sizes = {name: value.shape for name, value in whole.model.items()}
+    assert set(sizes.values()) == {(8, 2), (2, 24), (2, 8)}
+    assert whole.optimiser["mean"].size == sum(map(np.prod, sizes.values()))
+    for path in (run.best_path, *(path for _, path in run.history.files())):
+        assert read_checkpoint(path).model.keys() == sizes.keys()
+    end = load(run, "last").model.state_dict()
+    changed = {name for name in end if not np.array_equal(end[name], fixed[name])}
+    assert changed == {name.removesuffix("_a") for name in sizes if name.endswith("_a")}
+    begun = merge(fixed | read_checkpoint(run.checkpoints.file(0)).model, 2)
+    for name, value in fixed.items():  # before the first step
+        np.testing.assert_array_equal(begun[name], value)
+    for step in (2, 3):
+        run.checkpoints.file(step).unlink()
+    trainer = resume(run, refuse)
+    assert trainer.step == 1
+    trainer.train(run)
+    again = read_checkpoint(run.checkpoints.file(3))
+    for part in ("model", "optimiser"):
+        assert getattr(again, part).keys() == getattr(whole, part).keys()
+        for name, value in getattr(whole, part).items():
+            np.testing.assert_array_equal(getattr(again, part)[name], value)
+
+
+def test_commands_merge_what_lora_has_trained(texts, adapted, tmp_path, capsys):
+    run = RunFolder(shutil.copytree(adapted.path, tmp_path / "on"))
+    for name, *rest in (["translate", "a1 b1 c1"], ["evaluate"], ["average", "--last", "2"], ["attention", "a1 b1 c1"]):
+        assert main([name, str(run.path), *rest]) == 0, capsys.readouterr().err
+    mean, fixed = load(run, "average").model.state_dict(), load(texts / "run").model.state_dict()
+    last = [merge(fixed | read_checkpoint(run.checkpoints.file(n)).model, 2) for n in (2, 3)]
+    for name, value in mean.items():
+        np.testing.assert_allclose(value, (last[0][name] + last[1][name]) / 2, rtol=1e-6, atol=1e-7)
+    model = Models(load(run, "last"), run).at(2)
+    name = "decoder.layers.0.self_attention.w_in"
+    np.testing.assert_array_equal(model.state_dict()[name], last[0][name])
+    run.path.rename(texts / "again")  # an adapted run can be adapted
+    assert train_on(texts, tmp_path / "more", "--lora", "1", start="again") == 0
+    assert load(tmp_path / "more").translate(["a1 b1 c1"])
+
+
+def test_a_start_that_is_gone_or_changed_is_refused(texts, tmp_path, capsys):
+    folder = shutil.copytree(texts, tmp_path / "texts")
+    assert train_on(folder, folder / "on", "--lora", "2") == 0
+    run, moved = RunFolder(folder / "on"), folder / "moved"
+    (folder / "run").rename(moved)
+    for name, *rest in (["translate", "a1"], ["resume"], ["average", "--last", "2"]):
+        assert main([name, str(run.path), *rest]) != 0
+        assert "the run that another begins with" in capsys.readouterr().err
+    file = run.path / "configuration.json"
+    file.write_text(file.read_text().replace(str(folder / "run"), str(moved)))
+    assert load(run).translate(["a1"])
+    assert main(["average", str(moved), "--last", "1"]) == 0  # other weights than those that it began with
+    with pytest.raises(RunError, match=r"has changed since another run began with it: its weights have the digest"):
+        load(run)
 
 
 def test_no_gradient_is_computed_for_fixed_weights():

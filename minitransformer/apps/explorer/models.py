@@ -8,7 +8,7 @@ from minitransformer.apps.explorer.body import RequestError
 from minitransformer.apps.explorer.limits import Recent
 from minitransformer.nn import LanguageModel, Transformer
 from minitransformer.tracing import in_double
-from minitransformer.training import RunError, RunFolder, TrainedRun, open_model, read_checkpoint
+from minitransformer.training import RunError, RunFolder, TrainedRun, open_model, read_checkpoint, with_start
 
 MOST_MODELS = 6
 MOST_BYTES = 2**30
@@ -70,7 +70,7 @@ class Models:
         run = self.run
         try:
             checkpoint = read_checkpoint(files[step])
-            model = open_model(run.options, run.source, run.target, checkpoint.model)
+            model = open_model(run.options, run.source, run.target, with_start(run.options, checkpoint.model))
         except (RunError, ValueError) as error:
             raise RequestError(f"{files[step].name} cannot be used: {error}") from error
         return model.arrange_for_decoding()

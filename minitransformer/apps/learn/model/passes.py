@@ -2,7 +2,8 @@
 
 Each takes ``f``, which maps the names of exercises to functions, and then the arguments and saved values of the
 engine's pass, so one may be the learner's and the other the engine's. What an exercise asks for is called as its text
-says; everything else here is bookkeeping: shapes, types, and the order of arguments.
+says; everything else here is bookkeeping: shapes, types, and the order of arguments. ``needs`` is
+ignored: an exercise computes all gradients.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ def padding(f: Functions, ids: Any, pad: int = 0) -> Array:
     return np.asarray(f["padding-mask"](ids))
 
 
-def linear(f: Functions, saved: Any, d_y: Array) -> tuple[Array, Array, Array | None]:
+def linear(f: Functions, saved: Any, d_y: Array, needs: Any = ()) -> tuple[Array, Array, Array | None]:
     """Return the gradients of the last linear layer."""
     x, weight, has_bias = saved
     d_x, d_weight, d_bias = f["linear-backward"](x, weight, d_y)
@@ -192,7 +193,7 @@ def multi_head_attention(
     return y, (x, memory, w_in, b_in is not None, sizes, (concat, w_out, b_out is not None), saved)
 
 
-def multi_head_backward(f: Functions, saved: Any, d_y: Array) -> tuple[Array | None, ...]:
+def multi_head_backward(f: Functions, saved: Any, d_y: Array, needs: Any = ()) -> tuple[Array | None, ...]:
     """Return the gradients of the projections and the heads."""
     x, memory, w_in, has_b_in, sizes, (concat, w_out, has_b_out), saved_attention = saved
     product = f["one-weight-for-a-batch"]
@@ -251,7 +252,7 @@ def rms_norm_backward(f: Functions, saved: Any, d_y: Array) -> tuple[Array, Arra
     return like(d_x, x_hat), like(d_gain, gain)
 
 
-def feed_forward(f: Functions, saved: Any, d_y: Array) -> tuple[Array, ...]:
+def feed_forward(f: Functions, saved: Any, d_y: Array, needs: Any = ()) -> tuple[Array, ...]:
     """Return the gradients of two linear layers with a ReLU between them."""
     x, hidden, w1, w2 = saved
     d_x, d_w1, d_b1, d_w2, d_b2 = f["feed-forward-backward"](x, hidden, w1, w2, d_y)
