@@ -124,7 +124,8 @@ def test_listings_find_their_lines(derivation):
 MEANINGS = {
     "E": "table", "M": "mask", "R": "rows", "r": "row", "s": "scores?", "w": "weights?", "g": "gain", "m": "memory",
     "p": "prob|distribution", "\\sigma": "standard deviation", "\\mu": "mean", "\\chi": "1", "\\tau": "scale",
-    "U": "state", "\\gamma": "factor", "\\eta": "threshold", "\\rho": "residual", "T_b": "block", "A": "hidden units|factor",
+    "U": "state", "\\gamma": "factor", "\\eta": "threshold", "\\rho": "residual", "T_b": "block",
+    "A": "hidden units|factor",
 }  # fmt: skip
 """What a symbol must mean in the table of every derivation that has a row for it; the glossary has them all."""
 
