@@ -1,7 +1,7 @@
 // What the page computes and writes, beside values that are worked out here in another way.
 
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
+import { readFileSync, readdirSync } from "node:fs";
 import test from "node:test";
 import { element, texts } from "./page_document.js";
 import { chart } from "./chart.js";
@@ -21,8 +21,34 @@ import { Heatmap } from "./heatmap.js";
 import { view as trainingView } from "./training.js";
 import { sentenceChange, view as translateView } from "./translate.js";
 import { drawTree, kindOf, layout } from "./tree.js";
+import { KO } from "./ko.js";
+import { phrase, t } from "./words.js";
 
 const same = assert.deepEqual;
+
+test("every text of the page is translated, with the same values", () => {
+  const literal = String.raw`"((?:[^"\\]|\\.)*)"`, forms = [`^${literal}`, String.raw`^[^"?]*\? ${literal} : ${literal}`].map((form) => new RegExp(form));
+  const used = new Set();
+  for (const name of readdirSync(".").filter((one) => one.endsWith(".js") && !one.startsWith("page_") && one !== "ko.js")) {
+    const source = readFileSync(name, "utf8"), bare = source.match(/\}, "[^"]*[A-Za-z]{2}[^"]*"|(?:"aria-label"|title): ["`][^"`$]*[A-Za-z]{2}.*/g) ?? [];
+    same(bare.filter((text) => !/"(alpha |beam |minitransformer train .*)"/.test(text)), [], `${name}: texts outside t()`);
+    for (const [, rest] of source.matchAll(/\b(?:t|phrase)\((?!english)(?=(.*))/g)) {
+      const found = forms.map((form) => form.exec(rest)).find(Boolean);
+      assert.ok(found, `${name}: t(${rest.slice(0, 70)}: expected a text, or two and a condition without texts`);
+      for (const text of found.slice(1)) used.add(JSON.parse(`"${text}"`));
+    }
+  }
+  const [, body] = readFileSync("index.html", "utf8").split("<body>"), plain = ["minitransformer", "◐", "한국어"];
+  for (const [, label, text] of body.matchAll(/aria-label="([^"]*)"|>([^<>\s][^<>\n]*)</g)) if (!plain.includes(text)) used.add(label ?? text);
+  same([...used].filter((english) => !(english in KO)), []);
+  same(Object.keys(KO).filter((english) => !used.has(english)), []);
+  const values = (text) => [...new Set(text.match(/\{\w+\}/g))].sort(), code = (text) => text.split("`").length;
+  for (const [english, korean] of Object.entries(KO)) {
+    same([values(korean), code(korean)], [values(english), code(english)], english);
+    assert.ok(korean.trim(), english);
+  }
+  same([t("Head {n}", { n: 3 }), t("Source|sentence"), t("norm"), phrase("Sends gradients to {steps}.", { steps: [1] })], ["Head 3", "Source", "norm", ["Sends gradients to ", [1], "."]]);
+});
 
 test("numbers in words", () => {
   const table = [

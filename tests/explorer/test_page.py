@@ -399,6 +399,20 @@ def test_a_saved_file_of_a_large_model_says_what_it_holds(visit, run, tmp_path, 
     assert vocabulary[int(row[1])] == row[2]
 
 
+@pytest.mark.parametrize("saved", [False, True])
+def test_the_page_speaks_korean_and_turns_to_english(visit, live, file, saved):
+    address, _, text = (file if saved else live).partition("#")
+    page = visit(f"{address}?lang=ko#{text}")
+    assert page.locator("html").get_attribute("lang") == "ko"
+    see(page, "tab", "어텐션")
+    see(page, "heading", "모델")
+    assert page.evaluate(SIDEWAYS) <= 0
+    with page.expect_navigation():
+        see(page, "button", "English").click()
+    ready(page)
+    see(page, "tab", "Attention")
+
+
 def test_a_link_leads_to_a_block(visit, file):
     page = visit(f"{file}#block={CROSS}&side=backward")
     assert see(page, "button", "Backward").get_attribute("aria-pressed") == "true"

@@ -6,6 +6,7 @@
 
 import { el, withCode } from "./dom.js";
 import { Refusal, Stopped, openStore } from "./store.js";
+import { otherLanguage, t, translatePage } from "./words.js";
 
 /** What can be chosen, and how it is written into the address. */
 const STATE = {
@@ -197,6 +198,7 @@ class App {
     this.fresh = [...new URLSearchParams(location.hash.slice(1)).keys()].every((name) => name === "text");
     window.addEventListener("hashchange", () => this.#readAddress());
     this.#startTheme();
+    document.getElementById("language").addEventListener("click", () => { location.search = `?lang=${otherLanguage}`; });
     this.model = await this.guard(this.store.model());
     for (const answer of [this.store.sources(), this.store.formulas()]) answer.catch(() => {}); // ahead of the first block
     document.title = `${this.model.title} – minitransformer explore`;
@@ -215,7 +217,7 @@ class App {
         if (draw) this.#views.push({ element, draw, changed: new Set(["model"]) });
       } catch (error) {
         console.error(error);
-        element.replaceChildren(el("p", { class: "muted" }, `This view could not be opened: ${error.message}`));
+        element.replaceChildren(el("p", { class: "muted" }, t("This view could not be opened: {message}", error)));
       }
     }));
   }
@@ -257,8 +259,8 @@ class App {
     }
     document.documentElement.toggleAttribute("data-entry", entry !== null);
     const changes = edits.length + Boolean(prefix.length);
-    document.getElementById("tab-edit").textContent = changes ? `Change (${changes})` : "Change";
-    if (this.model) document.getElementById("title").textContent = this.model.title + (checkpoint === null ? "" : `, checkpoint at step ${checkpoint}`);
+    document.getElementById("tab-edit").textContent = changes ? t("Change ({n})", { n: changes }) : t("Change");
+    if (this.model) document.getElementById("title").textContent = this.model.title + (checkpoint === null ? "" : `, ${t("checkpoint at step {n}", { n: checkpoint })}`);
     document.getElementById("objective").hidden = side !== "backward";
     for (const name of FRONT) document.getElementById(name).hidden = name !== view;
   }
@@ -271,7 +273,7 @@ class App {
 
   #showStopped() {
     this.stopped = true;
-    this.#banner("The server has stopped. What is loaded stays here. Run `minitransformer explore` again to continue.");
+    this.#banner(t("The server has stopped. What is loaded stays here. Run `minitransformer explore` again to continue."));
   }
 
   #banner(text) {
@@ -329,6 +331,7 @@ function same(a, b) {
 }
 
 try {
+  translatePage();
   const app = new App(await openStore());
   window.explorer = app;
   await app.start();

@@ -6,15 +6,16 @@ import { Heatmap } from "./heatmap.js";
 import { placeName } from "./labels.js";
 import { matrix } from "./matrix.js";
 import { outcomeOf } from "./outcome.js";
+import { t } from "./words.js";
 
 const FAINT = 0.03; // lines below this share of the largest are left out
 const MOST_LINES = 600; // the strongest are drawn
 const TABLE = 40; // a table has at most this many rows and columns
 
 const GROUPS = [
-  ["Encoder: self-attention", (place) => place.startsWith("encoder")],
-  ["Decoder: self-attention", (place) => !place.startsWith("encoder") && !place.includes("cross")],
-  ["Decoder: cross-attention", (place) => place.includes("cross")],
+  [t("Encoder: self-attention"), (place) => place.startsWith("encoder")],
+  [t("Decoder: self-attention"), (place) => !place.startsWith("encoder") && !place.includes("cross")],
+  [t("Decoder: cross-attention"), (place) => place.includes("cross")],
 ];
 
 /** Return the line of a step that holds its weights, or their gradient: its key and shape (1, H, Tq, Tk). */
@@ -36,10 +37,10 @@ function writes(place) {
 }
 
 export function view(app, root) {
-  const choice = el("select", { "aria-label": "Which attention", onchange: () => app.set({ block: choice.value, value: null, entry: null, word: null }) });
+  const choice = el("select", { "aria-label": t("Which attention"), onchange: () => app.set({ block: choice.value, value: null, entry: null, word: null }) });
   const about = el("p", { class: "muted small" });
   const words = el("div", { class: "attention-words" });
-  const heads = el("div", { class: "heads", role: "group", "aria-label": "Heads" });
+  const heads = el("div", { class: "heads", role: "group", "aria-label": t("Heads") });
   const outcome = outcomeOf(app);
   const overview = el("div", { class: "attention-overview" });
   const title = el("h3");
@@ -47,11 +48,11 @@ export function view(app, root) {
   const axes = el("figcaption", { class: "small muted" });
   const large = el("div", { class: "attention-large" }, title, el("div", { class: "attention-pair" },
     el("figure", {}, picture, axes),
-    el("figure", {}, lines, el("figcaption", { class: "small muted" }, "The thicker the line, the larger the weight."))), below);
-  root.replaceChildren(el("div", { class: "attention-head" }, el("h2", {}, "Attention"), choice), about, words, heads, outcome.element, large, overview);
+    el("figure", {}, lines, el("figcaption", { class: "small muted" }, t("The thicker the line, the larger the weight.")))), below);
+  root.replaceChildren(el("div", { class: "attention-head" }, el("h2", {}, t("Attention")), choice), about, words, heads, outcome.element, large, overview);
   const values = new Map(); // key and head -> promise of the tensor
   let traced = null, chosen = null, shown = null, drawn = null;
-  const map = new Heatmap(app, picture, { label: "Attention", onSelect: ([q, k]) => shown.select(q, k) });
+  const map = new Heatmap(app, picture, { label: t("Attention"), onSelect: ([q, k]) => shown.select(q, k) });
 
   const observer = new IntersectionObserver((entries) => {
     for (const { target, isIntersecting } of entries) if (isIntersecting) { observer.unobserve(target); target.paint(); }
@@ -74,15 +75,15 @@ export function view(app, root) {
     const steps = trace.steps.filter((step) => weightsOf(step, side));
     for (const part of [choice, words, heads, large, overview]) part.hidden = !steps.length;
     if (!steps.length) {
-      about.textContent = "This model has no attention weights to show.";
+      about.textContent = t("This model has no attention weights to show.");
       return;
     }
     chosen = steps.find((step) => step.place === block || step.key === block) ?? steps.findLast((step) => step.place.startsWith(`${block}.`)) ??
       steps.find((step) => step.key === chosen?.key) ?? steps.at(-1);
     const line = weightsOf(chosen, side), [, n] = line.shape;
-    about.textContent = (side === "backward" ? "Gradients of the weights, d_weights: blue below zero, orange above it. "
-      : `Rows: ${writes(chosen.place) ? "what is written" : "each token"}. Columns: what it reads. Each row sums to 1. `) +
-      (app.store.live ? "Point at a word to light its sources; click a picture to switch its head off." : "Point at a word to light its sources.");
+    about.textContent = [side === "backward" ? t("Gradients of the weights, d_weights: blue below zero, orange above it.")
+      : writes(chosen.place) ? t("Rows: what is written. Columns: what it reads. Each row sums to 1.") : t("Rows: each token. Columns: what it reads. Each row sums to 1."),
+    app.store.live ? t("Point at a word to light its sources; click a picture to switch its head off.") : t("Point at a word to light its sources.")].join(" ");
     choice.replaceChildren(...steps.map(({ key, place }) => el("option", { value: place, selected: key === chosen.key }, placeName(place).join(", "))));
     const fresh = trace !== traced || changed.has("side") || changed.has("theme") || changed.has("model") || !overview.firstChild;
     traced = trace;
@@ -107,29 +108,29 @@ export function view(app, root) {
 
   /** Show the words, and the heads side by side, each a switch. */
   function showHeads(step, line, all, head, off) {
-    const [queries, keys] = tokensOf(app.trace, step.place), signed = app.state.side === "backward";
+    const [queries, keys] = tokensOf(app.trace, step.place), signed = app.state.side === "backward", written = writes(step.place);
     const on = all.filter((_, h) => !off.includes(h));
     const focused = heads.contains(document.activeElement) && document.activeElement.dataset.head;
     words.replaceChildren(
-      el("div", { class: "word-row" }, el("span", { class: "muted small" }, writes(step.place) ? "writes" : "token"),
+      el("div", { class: "word-row" }, el("span", { class: "muted small" }, writes(step.place) ? t("writes") : t("token")),
         queries.map((text, q) => el("button", {
           type: "button", class: "word", "data-word": q, onmouseenter: () => light(q), onmouseleave: () => light(app.state.word),
           onfocus: () => light(q), onblur: () => light(app.state.word), onclick: () => app.set({ word: app.state.word === q ? null : q, head: null }),
-          "aria-label": `${writes(step.place) ? "Writes" : "Token"} ${text}: reads ${topOf(meanRow(on.length ? on : all, q, keys.length), keys)}`,
+          "aria-label": t(written ? "Writes {token}: reads {others}" : "Token {token}: reads {others}", { token: text, others: topOf(meanRow(on.length ? on : all, q, keys.length), keys) }),
         }, text))),
-      el("div", { class: "word-row" }, el("span", { class: "muted small" }, "reads"), keys.map((text) => el("span", { class: "word source" }, text))));
+      el("div", { class: "word-row" }, el("span", { class: "muted small" }, t("reads")), keys.map((text) => el("span", { class: "word source" }, text))));
     light.row = (q) => meanRow(on.length ? on : all, q, keys.length);
     heads.replaceChildren(...all.map((tensor, h) => {
       const isOff = off.includes(h), extent = Math.max(-tensor.least, tensor.most) || 1;
-      const drawing = matrix(tensor.values, queries, keys, `Head ${h + 1}: `, { most: 16, extent, signed });
+      const drawing = matrix(tensor.values, queries, keys, `${t("Head {n}", { n: h + 1 })}: `, { most: 16, extent, signed });
       drawing.addEventListener("pointermove", (event) => light(rowAt(drawing, event)));
       drawing.addEventListener("pointerleave", () => light(app.state.word));
       const frame = app.store.live ? el("button", { type: "button", class: "head-picture", role: "switch", "aria-checked": String(!isOff), "data-head": h,
-        "aria-label": `Head ${h + 1}`, title: isOff ? "Switch this head on" : "Switch this head off", onclick: () => toggle(step, h) }, drawing)
+        "aria-label": t("Head {n}", { n: h + 1 }), title: isOff ? t("Switch this head on") : t("Switch this head off"), onclick: () => toggle(step, h) }, drawing)
         : el("div", { class: "head-picture" }, drawing);
       return el("figure", { class: isOff ? "off" : null }, frame, el("figcaption", { class: "small" },
-        el("span", {}, `Head ${h + 1}${isOff ? ", off" : ""}`), " ",
-        el("button", { type: "button", class: "link", "aria-pressed": String(h === head), onclick: () => closer(step, line.key, h) }, "Look closer")));
+        el("span", {}, t(isOff ? "Head {n}, off" : "Head {n}", { n: h + 1 })), " ",
+        el("button", { type: "button", class: "link", "aria-pressed": String(h === head), onclick: () => closer(step, line.key, h) }, t("Look closer"))));
     }));
     if (focused) heads.querySelector(`[data-head="${focused}"]`)?.focus();
   }
@@ -152,7 +153,7 @@ export function view(app, root) {
   function toggle(step, head) {
     const same = ({ kind, step: where, head: which }) => kind === "head_off" && where === step.key && which === head;
     const { edits } = app.state, isOff = edits.some(same);
-    app.say(`Head ${head + 1} is ${isOff ? "on" : "off"}.`);
+    app.say(t(isOff ? "Head {n} is on." : "Head {n} is off.", { n: head + 1 }));
     return app.set({ edits: isOff ? edits.filter((edit) => !same(edit)) : [...edits, { kind: "head_off", step: step.key, head }] });
   }
 
@@ -166,9 +167,9 @@ export function view(app, root) {
     if (!steps.length) return null;
     return el("section", { "aria-label": title }, el("h3", {}, title), steps.map((step) => {
       const { key, shape } = weightsOf(step, app.state.side), off = headsOff(app, step);
-      const layer = placeName(step.place).find((name) => name.startsWith("layer")) ?? "";
+      const layer = /\.layers\.\d+/.test(step.place) ? placeName(step.place)[1] : "";
       return el("div", { class: "head-row" }, el("span", { class: "muted small" }, layer),
-        Array.from({ length: shape[1] }, (_, h) => thumbnail(step, key, shape, h, `${title}, ${layer}, head ${h + 1}`, off.includes(h))));
+        Array.from({ length: shape[1] }, (_, h) => thumbnail(step, key, shape, h, `${title}, ${layer}, ${t("head {n}", { n: h + 1 })}`, off.includes(h))));
     }));
   }
 
@@ -183,7 +184,7 @@ export function view(app, root) {
       }
     };
     observer.observe(canvas);
-    return el("button", { type: "button", class: `head-button${isOff ? " off" : ""}`, "aria-label": label, title: live ? `${label}: switch it ${isOff ? "on" : "off"}` : label,
+    return el("button", { type: "button", class: `head-button${isOff ? " off" : ""}`, "aria-label": label, title: live ? `${label}: ${isOff ? t("switch it on") : t("switch it off")}` : label,
       "data-step": step.key, "data-head": h, ...(live ? { role: "switch", "aria-checked": String(!isOff) } : {}),
       onclick: () => (live ? toggle(step, h) : closer(step, key, h)) }, canvas, el("span", { class: "small" }, h + 1));
   }
@@ -194,13 +195,13 @@ export function view(app, root) {
     const at = entry?.key === line.key && entry.index[1] === head ? entry.index.slice(2) : null;
     const fresh = shown?.tensor !== tensor;
     shown = { tensor, queries, keys, side, at, written, select: (q, k) => app.set({ entry: { key: line.key, index: [0, head, q, k] } }) };
-    title.textContent = `${placeName(step.place).join(" › ")} › head ${head + 1}`;
-    axes.textContent = written ? "Rows: the token that is written. Columns: the token that is read." : "Rows: queries. Columns: keys.";
+    title.textContent = `${placeName(step.place).join(" › ")} › ${t("head {n}", { n: head + 1 })}`;
+    axes.textContent = written ? t("Rows: the token that is written. Columns: the token that is read.") : t("Rows: queries. Columns: keys.");
     if (fresh) {
       picture.style.inlineSize = `${Math.max(260, labelWidth(queries) + 34 * keys.length)}px`;
       const { least, most } = tensor;
       await map.show({ shape: line.shape.slice(2), values: tensor.values, rows: (i) => queries[i], columns: (i) => keys[i],
-        label: `${side === "backward" ? "Matrix of gradients" : "Matrix of weights"}: ${title.textContent}`, limit: Math.max(-least, most) });
+        label: `${side === "backward" ? t("Matrix of gradients") : t("Matrix of weights")}: ${title.textContent}`, limit: Math.max(-least, most) });
     }
     map.select(at);
     lines.replaceChildren(links(shown));
@@ -262,7 +263,7 @@ function links(given) {
     .filter(({ share }) => Math.abs(share) >= FAINT).sort((a, b) => Math.abs(b.share) - Math.abs(a.share)).slice(0, MOST_LINES);
   const drawing = svg("svg", {
     class: "attention-lines", width, height, viewBox: `0 0 ${width} ${height}`, role: "group",
-    "aria-label": "Lines between tokens; the table below holds the same numbers",
+    "aria-label": t("Lines between tokens; the table below holds the same numbers"),
   },
   lines.map(({ q, k, share }) => svg("path", {
     class: `weight-line${at?.[0] === q && at[1] === k ? " chosen" : ""}`, "data-q": q, "data-k": k,
@@ -293,24 +294,24 @@ function strongest(given, name, i) {
   const others = name === "q" ? keys : queries;
   const list = others.map((text, j) => [text, name === "q" ? valueAt(given, i, j) : valueAt(given, j, i)])
     .sort((a, b) => Math.abs(b[1]) - Math.abs(a[1])).slice(0, 3).map(([text, value]) => `${text} ${number(value, 3)}`);
-  const [row, column] = given.written ? ["Writes", "Reads"] : ["Query", "Key"];
+  const [row, column] = given.written ? [t("Writes"), t("Reads")] : [t("Query"), t("Key")];
   return `${name === "q" ? row : column} ${name === "q" ? queries[i] : keys[i]}: ${list.join(", ")}`;
 }
 
 function chosenWeight(app, step, head, given) {
   const { at, side } = given;
-  if (!at) return el("p", { class: "muted small" }, "Point at a weight; click to hold it and check its gradient.");
+  if (!at) return el("p", { class: "muted small" }, t("Point at a weight; click to hold it and check its gradient."));
   const index = [0, head, ...at];
   const live = app.store.live;
   return el("p", { class: "chosen-weight" }, sentenceOf(given, ...at), " ",
     side === "forward" ? el("button", { type: "button", disabled: !live,
-      onclick: () => app.set({ view: "edit", draft: { kind: "set_weight", step: step.key, index, asked: performance.now() } }) }, "Change this weight") : null,
+      onclick: () => app.set({ view: "edit", draft: { kind: "set_weight", step: step.key, index, asked: performance.now() } }) }, t("Change this weight")) : null,
     side === "forward" && !live ? el("span", { class: "muted small" }, " ", withCode(app.store.refusal)) : null);
 }
 
 function sentenceOf(given, q, k) {
-  const name = given.side === "backward" ? "gradient of the weight" : "weight";
-  return `${given.written ? "Writes " : ""}${given.queries[q]} (${q + 1}) → ${given.written ? "reads " : ""}${given.keys[k]} (${k + 1}): ${name} ${number(valueAt(given, q, k))}`;
+  const { queries, keys, side, written } = given, name = side === "backward" ? t("gradient of the weight") : t("weight");
+  return t(written ? "Writes {query} → reads {key}: {name} {value}" : "{query} → {key}: {name} {value}", { query: `${queries[q]} (${q + 1})`, key: `${keys[k]} (${k + 1})`, name, value: number(valueAt(given, q, k)) });
 }
 
 function table(given) {
@@ -318,11 +319,11 @@ function table(given) {
   const details = el("details", { ontoggle: () => {
     if (!details.open || details.querySelector("table")) return;
     details.append(el("div", { class: "scroll" }, el("table", {},
-      el("thead", {}, el("tr", {}, el("th", { scope: "col" }, given.written ? "writes \\ reads" : "query \\ key"), keys.slice(0, TABLE).map((text) => el("th", { scope: "col" }, text)))),
+      el("thead", {}, el("tr", {}, el("th", { scope: "col" }, given.written ? t("writes \\ reads") : t("query \\ key")), keys.slice(0, TABLE).map((text) => el("th", { scope: "col" }, text)))),
       el("tbody", {}, queries.slice(0, TABLE).map((text, q) => el("tr", {}, el("th", { scope: "row" }, text),
         keys.slice(0, TABLE).map((_, k) => el("td", { class: "figures" }, number(valueAt(given, q, k), 3)))))))));
-    if (Math.max(queries.length, keys.length) > TABLE) details.append(el("p", { class: "muted small" }, `The first ${TABLE} rows and columns.`));
-  } }, el("summary", {}, "The same numbers as a table"));
+    if (Math.max(queries.length, keys.length) > TABLE) details.append(el("p", { class: "muted small" }, t("The first {n} rows and columns.", { n: TABLE })));
+  } }, el("summary", {}, t("The same numbers as a table")));
   return details;
 }
 

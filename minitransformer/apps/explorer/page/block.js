@@ -9,6 +9,7 @@ import { names, placeName } from "./labels.js";
 import { partsOf, partsPicture, splitProjections } from "./parts.js";
 import { pictureSize } from "./store.js";
 import { residualStream } from "./stream.js";
+import { phrase, t } from "./words.js";
 
 export function view(app, element) {
   let shown = null; // what the elements were built for
@@ -16,7 +17,7 @@ export function view(app, element) {
 
   return async (changed) => {
     if (!app.trace) {
-      element.replaceChildren(el("p", { class: "muted" }, app.loading ? "Computing every tensor…" : "Write a text to see its tensors."));
+      element.replaceChildren(el("p", { class: "muted" }, app.loading ? t("Computing every tensor…") : t("Write a text to see its tensors.")));
       shown = null;
       return;
     }
@@ -60,7 +61,7 @@ async function build(app, element, step) {
   viewer.append(el("div", { class: "viewer-head" }, heading, numbers));
   const map = new Heatmap(app, viewer, { onSelect: (index) => app.set({ entry: { key: current.key, index } }) });
   const further = el("button", { type: "button", class: "link further", hidden: true,
-    onclick: () => document.getElementById("entry").scrollIntoView({ block: "nearest" }) }, "See its gradient and its central difference");
+    onclick: () => document.getElementById("entry").scrollIntoView({ block: "nearest" }) }, t("See its gradient and its central difference"));
   viewer.append(further);
   let current = null, picked = null; // several names may stand for one array, so a key alone does not say which
   const choose = (value) => {
@@ -81,15 +82,15 @@ async function build(app, element, step) {
   };
   new ResizeObserver(drawParts).observe(picture);
   const formulaBox = el("div", { class: "formula", tabindex: 0 }), letters = el("p", { class: "small muted" }),
-    formulaSection = el("section", { "aria-label": "Formula" }, el("h3", {}, backward ? "Gradient" : "Formula"), formulaBox, letters);
+    formulaSection = el("section", { "aria-label": t("Formula") }, el("h3", {}, backward ? t("Gradient") : t("Formula")), formulaBox, letters);
   const showFormula = (operation) => {
     const part = formulas[formulaName(app, step, operation)]?.[backward ? "backward" : "forward"];
     formulaSection.hidden = !part;
     formulaBox.replaceChildren(...(part ? formula(part, element.clientWidth < 480) : []));
     letters.textContent = [
-      part?.includes("¯") && "A bar marks a gradient: x̄ is d_x, ȳ is d_output.",
+      part?.includes("¯") && t("A bar marks a gradient: x̄ is d_x, ȳ is d_output."),
       // A rule calls its inputs x and y; the derivations call its output y.
-      step.inputs[1]?.name === "y" && operation === step.operation && />z</.test(part ?? "") && "The output is y here; the second input, which the source calls y, is z.",
+      step.inputs[1]?.name === "y" && operation === step.operation && />z</.test(part ?? "") && t("The output is y here; the second input, which the source calls y, is z."),
     ].filter(Boolean).join(" ");
   };
   const code = codeOf(step, sources, values, backward, choose, showFormula);
@@ -119,11 +120,11 @@ async function build(app, element, step) {
       const [rows, columns] = names(app, chosen.key, chosen.shape);
       await map.show({ key: chosen.key, shape: chosen.shape, label: chosen.name, rows, columns, first: chosen.first });
       if (chosen !== current) return;
-      const size = pictureSize(chosen.shape), parts = ["rows", "columns"].map((name, axis) => {
+      const size = pictureSize(chosen.shape), parts = [0, 1].map((axis) => {
         const n = map.part?.[axis].length ?? size[axis];
-        return n < size[axis] ? `${n} of ${size[axis]} ${name}` : "";
+        return n >= size[axis] ? "" : t(axis ? "{n} of {all} columns" : "{n} of {all} rows", { n, all: size[axis] });
       });
-      if (map.part) heading.append(el("span", { class: "note" }, `in this file: ${parts.filter(Boolean).join(" and ")}`));
+      if (map.part) heading.append(el("span", { class: "note" }, t("in this file: {parts}", { parts: parts.filter(Boolean).join(t(" and ")) })));
     }
     tiles.draw();
     if (isNew || changed.has("entry")) {
@@ -155,15 +156,15 @@ function valuesOf(app, step, backward) {
   const inputs = step.inputs.filter((input) => (input.key ? !backward || stat(input.key) : constant(input))).map((input) => (input.key ? {
     key: mark + input.key, name: (backward ? "d_" : "") + input.name, shape: input.shape, stat: stat(input.key), role: "input",
     parameter: !input.key.includes("/"), source: input.key,
-    note: backward && uses(app, input.key) > 1 ? `the sum over its ${uses(app, input.key)} uses` : null,
-  } : { ...constant(input), role: "input", constant: true, note: "a constant: it has no gradient" }));
+    note: backward && uses(app, input.key) > 1 ? t("the sum over its {n} uses", { n: uses(app, input.key) }) : null,
+  } : { ...constant(input), role: "input", constant: true, note: t("a constant: it has no gradient") }));
   const inner = (backward ? step.backward : step.forward).map((line) => ({ ...line, role: "inner" }));
   // A loss is one number: its probabilities come first.
   const probabilities = !backward && !step.shape.length && inner.find((value) => value.function === "cross_entropy" && value.name === "p");
   if (probabilities) probabilities.main = true;
   const output = (backward ? step.gradient : step.value) && {
     key: mark + step.key, name: backward ? "d_output" : "output", shape: step.shape, stat: backward ? step.gradient : step.value,
-    role: "output", main: step.shape.length > 0 || backward || !probabilities, note: backward && uses(app, step.key) > 1 ? `the sum over its ${uses(app, step.key)} uses` : null,
+    role: "output", main: step.shape.length > 0 || backward || !probabilities, note: backward && uses(app, step.key) > 1 ? t("the sum over its {n} uses", { n: uses(app, step.key) }) : null,
   };
   return [...inputs, ...inner, output].filter(Boolean);
 }
@@ -171,7 +172,7 @@ function valuesOf(app, step, backward) {
 /** Return a link to the step that has computed an input. */
 function origin(app, { role, source }) {
   if (role !== "input" || !app.step(source)) return "";
-  return el("span", { class: "note" }, "from ", el("button", { type: "button", class: "link", onclick: () => app.set({ block: source, value: null }) }, breakable(source)));
+  return el("span", { class: "note" }, phrase("from {step}", { step: el("button", { type: "button", class: "link", onclick: () => app.set({ block: source, value: null }) }, breakable(source)) }));
 }
 
 function uses(app, key) {
@@ -183,7 +184,7 @@ function header(app, step) {
   const title = el("h2", {}, words.at(-1)[0].toUpperCase() + words.at(-1).slice(1));
   const options = Object.entries(step.options ?? {}).map(([name, value]) => [" · ", el("code", {}, `${name} = ${typeof value === "number" ? number(value) : value === true ? "True" : value === false ? "False" : value}`)]);
   const path = el("p", { class: "path small muted" }, words.slice(0, -1).map((word) => `${word} · `), el("code", {}, breakable(step.key)), options);
-  const choice = steps.length > 1 && el("div", { class: "segmented steps", role: "group", "aria-label": "Operations of this block" },
+  const choice = steps.length > 1 && el("div", { class: "segmented steps", role: "group", "aria-label": t("Operations of this block") },
     steps.map((one) => el("button", {
       type: "button", "aria-pressed": String(one === step), onclick: () => app.set({ block: one.key, value: null }),
     }, one.operation.replaceAll("_", " "))));
@@ -196,8 +197,8 @@ function tilesOf(app, values, choose) {
   const tiles = outer.map((value) => {
     const canvas = el("canvas", { class: "tile-picture", width: 96, height: 30, "aria-hidden": "true" });
     const button = el("button", { type: "button", class: `tile ${value.role}`, onclick: () => choose(value) },
-      el("span", { class: "tile-name" }, el("code", {}, value.name), value.parameter ? el("span", { class: "mark", title: "a parameter of the model" }, "param.") : "",
-        value.constant ? el("span", { class: "mark", title: "a constant: it has no gradient" }, "const.") : ""),
+      el("span", { class: "tile-name" }, el("code", {}, value.name), value.parameter ? el("span", { class: "mark", title: t("a parameter of the model") }, t("param.")) : "",
+        value.constant ? el("span", { class: "mark", title: t("a constant: it has no gradient") }, t("const.")) : ""),
       canvas,
       el("span", { class: "tile-shape figures" }, shapeText(value.shape)),
       value.stat && el("span", { class: "tile-shape figures" }, value.shape.length
@@ -206,7 +207,7 @@ function tilesOf(app, values, choose) {
   });
   const arrow = () => el("span", { class: "flow", "aria-hidden": "true" });
   const inputs = tiles.filter((tile) => tile.value.role === "input"), output = tiles.filter((tile) => tile.value.role === "output");
-  const element = el("div", { class: "tiles", role: "group", "aria-label": "Inputs and output", hidden: !tiles.length },
+  const element = el("div", { class: "tiles", role: "group", "aria-label": t("Inputs and output"), hidden: !tiles.length },
     inputs.map((tile) => tile.button), inputs.length && output.length ? arrow() : "", output.map((tile) => tile.button));
   const thumbnails = () => tiles.map(async ({ value, canvas }) => {
     const [rows, columns] = pictureSize(value.shape), size = [Math.min(rows, 30), Math.min(columns, 96)];
@@ -234,10 +235,10 @@ function codeOf(step, sources, values, backward, choose, onOpen) {
   const inner = values.filter((value) => value.role === "inner");
   const functions = [...new Set([step.operation, ...inner.map((value) => value.function)])]
     .map((name) => ({ name, source: sourceOf(sources, name, backward) })).filter((one) => one.source);
-  const list = el("ol", { class: "code", "aria-label": "Source" });
+  const list = el("ol", { class: "code", "aria-label": t("Source") });
   const file = el("p", { class: "small muted" });
-  const tabs = el("div", { class: "segmented steps", role: "group", "aria-label": "Functions", hidden: functions.length < 2 });
-  const element = functions.length ? el("section", { class: "source" }, el("h3", {}, backward ? "Source of backward" : "Source of forward"), tabs, list, file) : el("div");
+  const tabs = el("div", { class: "segmented steps", role: "group", "aria-label": t("Functions"), hidden: functions.length < 2 });
+  const element = functions.length ? el("section", { class: "source" }, el("h3", {}, backward ? t("Source of backward") : t("Source of forward")), tabs, list, file) : el("div");
   let front = null, rows = new Map();
   onOpen(step.operation);
 
@@ -245,7 +246,7 @@ function codeOf(step, sources, values, backward, choose, onOpen) {
     front = one;
     onOpen(one.name);
     const { source } = one;
-    file.textContent = `${source.file}, line ${source.first}`;
+    file.textContent = t("{file}, line {n}", { file: source.file, n: source.first });
     tabs.replaceChildren(...functions.map((other) => el("button", {
       type: "button", "aria-pressed": String(other === front), onclick: () => { open(other); light(null); },
     }, other.name)));
@@ -338,14 +339,14 @@ function coloured(text) {
 
 function modelLine({ model_line: line }) {
   if (!line) return "";
-  return el("section", { class: "source" }, el("h3", {}, "Called in the model"),
+  return el("section", { class: "source" }, el("h3", {}, t("Called in the model")),
     el("ol", { class: "code" }, el("li", { class: "lit", value: line.line }, el("span", { class: "line-number", "aria-hidden": "true" }, line.line), codeLine(line.text.trim()))),
-    el("p", { class: "small muted" }, `${line.file}, line ${line.line}`));
+    el("p", { class: "small muted" }, t("{file}, line {n}", { file: line.file, n: line.line })));
 }
 
 function stats(stat) {
   if (!stat) return [];
-  return [["mean", stat.mean], ["spread", stat.spread], ["least", stat.least], ["most", stat.most], ["norm", stat.norm]]
+  return [[t("mean"), stat.mean], [t("spread"), stat.spread], [t("least"), stat.least], [t("most"), stat.most], [t("norm|of a tensor"), stat.norm]]
     .map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, number(value, 3))));
 }
 
@@ -354,14 +355,14 @@ function overview(app, element) {
   const words = placeName(block), title = words.at(-1)[0].toUpperCase() + words.at(-1).slice(1);
   const list = app.stepsAt(block, true).filter((step) => block || !step.place.includes(".") || step.place);
   element.replaceChildren(
-    el("div", { class: "block-head" }, el("div", {}, el("h2", {}, block ? title : "Residual stream"),
+    el("div", { class: "block-head" }, el("div", {}, el("h2", {}, block ? title : t("Residual stream")),
       el("p", { class: "path small muted" }, block ? [words.slice(0, -1).map((word) => `${word} · `), el("code", {}, block)]
-        : "What each sub-layer adds to its input. Choose a block in the model to look inside."))),
+        : t("What each sub-layer adds to its input. Choose a block in the model to look inside.")))),
     residualStream(app, block),
-    el("details", {}, el("summary", { class: "small" }, `All ${list.length} operations`),
+    el("details", {}, el("summary", { class: "small" }, t("All {n} operations", { n: list.length })),
       el("div", { class: "scroll" }, el("table", { class: "table figures" },
-        el("thead", {}, el("tr", {}, ["place", "operation", "shape", "norm", "norm of gradient"].map((text) => el("th", { scope: "col" }, text)))),
+        el("thead", {}, el("tr", {}, [t("place"), t("operation"), t("shape"), t("norm|of a tensor"), t("norm of gradient")].map((text) => el("th", { scope: "col" }, text)))),
         el("tbody", {}, list.map((step) => el("tr", {},
-          el("td", {}, el("button", { type: "button", class: "link", onclick: () => app.set({ block: step.key, value: null }) }, step.place || "(model)")),
+          el("td", {}, el("button", { type: "button", class: "link", onclick: () => app.set({ block: step.key, value: null }) }, step.place || t("(model)"))),
           el("td", {}, step.operation), el("td", {}, shapeText(step.shape)), el("td", {}, number(step.value?.norm, 3)), el("td", {}, number(step.gradient?.norm, 3)))))))));
 }

@@ -1,6 +1,7 @@
 // Line charts as SVG: axes with few labels, linear or logarithmic, and as many lines as there are.
 
 import { el, number, svg } from "./dom.js";
+import { t } from "./words.js";
 
 const LEFT = 52, RIGHT = 12, TOP = 10, BOTTOM = 34;
 
@@ -16,7 +17,7 @@ export function chart({ lines, label, xName, yName, logX = false, logY = false, 
     ...line, points: line.points.filter(([x, y]) => Number.isFinite(x) && Number.isFinite(y) && (!logX || x > 0) && (!logY || y > 0)),
   }));
   const all = shown.flatMap((line) => line.points);
-  if (!all.length) return el("p", { class: "muted" }, "There is nothing to draw: every value is 0 or missing.");
+  if (!all.length) return el("p", { class: "muted" }, t("There is nothing to draw: every value is 0 or missing."));
   const across = axis(all.map(([x]) => x), logX, LEFT, width - RIGHT);
   const up = axis(all.map(([, y]) => y), logY, height - BOTTOM, TOP);
   return svg("svg", {

@@ -1,5 +1,7 @@
 // Elements and text. Data reach the document as text only, never as markup.
 
+import { t } from "./words.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 
 /** Return a new element; attributes named on... are listeners, null and false leave an attribute out. */
@@ -58,7 +60,7 @@ export function number(x, digits = 4) {
 
 /** Return a shape as text: 1 × 9 × 64. */
 export function shapeText(shape) {
-  return shape.length ? shape.join(" × ") : "scalar";
+  return shape.length ? shape.join(" × ") : t("scalar");
 }
 
 /** Return a probability as text: 97.3 %. */

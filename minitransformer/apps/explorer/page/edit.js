@@ -5,31 +5,32 @@ import { tokensOf, weightsOf } from "./attention.js";
 import { entryOf, readIndex } from "./keys.js";
 import { placeName, tokenChoices } from "./labels.js";
 import { outcomeOf, separator } from "./outcome.js";
+import { t } from "./words.js";
 
 const KINDS = [
-  ["set_entry", "an entry of a parameter or activation"],
-  ["set_weight", "an attention weight"],
-  ["head_off", "switch off an attention head"],
-  ["sublayer_off", "switch off a sub-layer"],
-  ["layer_off", "switch off a layer"],
-  ["set_mask", "an entry of a mask"],
-  ["temperature", "the temperature of a softmax"],
-  ["prefix", "a token that is written"],
+  ["set_entry", t("an entry of a parameter or activation")],
+  ["set_weight", t("an attention weight")],
+  ["head_off", t("switch off an attention head")],
+  ["sublayer_off", t("switch off a sub-layer")],
+  ["layer_off", t("switch off a layer")],
+  ["set_mask", t("an entry of a mask")],
+  ["temperature", t("the temperature of a softmax")],
+  ["prefix", t("a token that is written")],
 ];
 
 export function view(app, root) {
   const { live } = app.store;
   const editor = editorOf(app, apply);
-  const list = el("ul", { class: "edits", "aria-label": "Active changes" });
+  const list = el("ul", { class: "edits", "aria-label": t("Active changes") });
   const undo = el("button", { type: "button", onclick: () => {
     const last = past.pop();
     if (last) { known = last; app.set(last); }
-  } }, "Undo");
-  const reset = el("button", { type: "button", onclick: () => app.set({ edits: [], prefix: [] }) }, "Reset");
+  } }, t("Undo"));
+  const reset = el("button", { type: "button", onclick: () => app.set({ edits: [], prefix: [] }) }, t("Reset"));
   const outcome = outcomeOf(app);
-  root.replaceChildren(el("h2", {}, "Change something"),
+  root.replaceChildren(el("h2", {}, t("Change something")),
     live ? editor.form : el("p", {}, withCode(app.store.refusal)),
-    ...live ? [el("h3", {}, "In force"), list, el("div", { class: "line-up" }, undo, reset), outcome.element] : []);
+    ...live ? [el("h3", {}, t("In force")), list, el("div", { class: "line-up" }, undo, reset), outcome.element] : []);
   const past = [];
   let known = { edits: [], prefix: [] }, text = null;
   app.on(() => {
@@ -59,11 +60,11 @@ export function view(app, root) {
     editor.draw(changed);
     list.replaceChildren(
       ...edits.map((edit, i) => el("li", {}, el("span", {}, describe(app, edit)), " ",
-        el("button", { type: "button", "aria-label": `Remove: ${describe(app, edit)}`,
-          onclick: () => app.set({ edits: edits.filter((_, j) => j !== i) }) }, "Remove"))),
-      ...prefix.length ? [el("li", {}, el("span", {}, `What is written begins with: ${prefix.map((id) => tokenText(app, id)).join(separator(app))}`), " ",
-        el("button", { type: "button", onclick: () => app.set({ prefix: [] }) }, "Remove"))] : []);
-    if (!edits.length && !prefix.length) list.append(el("li", { class: "muted" }, "Nothing is changed."));
+        el("button", { type: "button", "aria-label": t("Remove: {change}", { change: describe(app, edit) }),
+          onclick: () => app.set({ edits: edits.filter((_, j) => j !== i) }) }, t("Remove")))),
+      ...prefix.length ? [el("li", {}, el("span", {}, t("What is written begins with: {tokens}", { tokens: prefix.map((id) => tokenText(app, id)).join(separator(app)) })), " ",
+        el("button", { type: "button", onclick: () => app.set({ prefix: [] }) }, t("Remove")))] : []);
+    if (!edits.length && !prefix.length) list.append(el("li", { class: "muted" }, t("Nothing is changed.")));
     await outcome.draw();
   };
 }
@@ -79,22 +80,22 @@ function editorOf(app, apply) {
   const present = el("span", { class: "muted small", "aria-live": "polite" });
   const refusal = el("p", { class: "refusal", role: "alert" });
   const labels = {
-    key: ["Tensor", "set_entry"], index: ["Index", "set_entry"], attention: ["Attention", "set_weight head_off set_mask"],
-    step: ["Softmax of", "temperature"], sublayer: ["Sub-layer", "sublayer_off"], layer: ["Layer", "layer_off"],
-    head: ["Head", "set_weight head_off"], query: ["Query", "set_weight set_mask"], keyToken: ["Key", "set_weight set_mask"],
-    visible: ["The query", "set_mask"], how: ["", "set_entry set_weight"], value: ["Value", "set_entry set_weight temperature"],
-    place: ["At position", "prefix"], token: ["Token", "prefix"],
+    key: [t("Tensor"), "set_entry"], index: [t("Index"), "set_entry"], attention: [t("Attention"), "set_weight head_off set_mask"],
+    step: [t("Softmax of"), "temperature"], sublayer: [t("Sub-layer"), "sublayer_off"], layer: [t("Layer"), "layer_off"],
+    head: [t("Head"), "set_weight head_off"], query: [t("Query"), "set_weight set_mask"], keyToken: [t("Key"), "set_weight set_mask"],
+    visible: [t("The query"), "set_mask"], how: ["", "set_entry set_weight"], value: [t("Value"), "set_entry set_weight temperature"],
+    place: [t("At position"), "prefix"], token: [t("Token"), "prefix"],
   };
   const rows = Object.entries(labels).map(([name, [label, kinds]]) => ({ kinds: kinds.split(" "),
     element: el("label", { class: `field field-${name}` }, label && `${label} `, field[name]) }));
-  for (const [name, [label]] of Object.entries(labels)) field[name].setAttribute("aria-label", label ? `${label} of the change` : "Set or multiply");
-  field.kind.setAttribute("aria-label", "Change");
-  const submit = el("button", { type: "submit", class: "primary" }, "Apply");
+  for (const [name, [label]] of Object.entries(labels)) field[name].setAttribute("aria-label", label ? t("{field} of the change", { field: label }) : t("Set or multiply"));
+  field.kind.setAttribute("aria-label", t("Change"));
+  const submit = el("button", { type: "submit", class: "primary" }, t("Apply"));
   const form = el("form", { class: "edit-form", onsubmit: submitted },
-    el("label", { class: "field" }, "Change ", field.kind), rows.map(({ element }) => element), keys, present, submit, refusal);
+    el("label", { class: "field" }, `${t("Change")} `, field.kind), rows.map(({ element }) => element), keys, present, submit, refusal);
   field.kind.append(...KINDS.map(([value, text]) => el("option", { value }, text)));
-  field.visible.append(el("option", { value: "" }, "may not see the key"), el("option", { value: "1" }, "may see the key"));
-  field.how.append(el("option", { value: "set" }, "set to"), el("option", { value: "scale" }, "multiply by"));
+  field.visible.append(el("option", { value: "" }, t("may not see the key")), el("option", { value: "1" }, t("may see the key")));
+  field.how.append(el("option", { value: "set" }, t("set to")), el("option", { value: "scale" }, t("multiply by")));
   let shapes = new Map(), shown = null;
 
   function fit(name) {
@@ -119,7 +120,7 @@ function editorOf(app, apply) {
         index: [0, ...[field.head, field.query, field.keyToken].map(({ value }) => Number(value))] };
     }
     const key = field.key.value.trim(), shape = shapes.get(key);
-    if (!shape) throw new Error(`Found no parameter or output ${key || "(empty)"}; choose one from the list.`);
+    if (!shape) throw new Error(t("Found no parameter or output {key}; choose one from the list.", { key: key || t("(empty)") }));
     return { key, index: readIndex(field.index.value, shape, key) };
   }
 
@@ -130,9 +131,9 @@ function editorOf(app, apply) {
     if (field.kind.value === "set_entry" && shape) field.index.placeholder = shape.map(() => 0).join(", ");
     try {
       const { key, index } = target();
-      present.textContent = `now ${number(await entryOf(app, key, index), 6)}`;
+      present.textContent = t("now {value}", { value: number(await entryOf(app, key, index), 6) });
     } catch {
-      if (shape) present.textContent = `shape ${shapeText(shape)}`;
+      if (shape) present.textContent = t("shape {shape}", { shape: shapeText(shape) });
     }
   }
 
@@ -140,9 +141,9 @@ function editorOf(app, apply) {
     const kind = field.kind.value, value = Number(field.value.value.replace(",", ".").replace("−", "-"));
     const needsValue = rows.find(({ element }) => element.contains(field.value)).kinds.includes(kind);
     if (needsValue && (!Number.isFinite(value) || !field.value.value.trim())) {
-      throw new Error(`Found the value “${field.value.value}”, expected a finite number such as 0.5.`);
+      throw new Error(t("Found the value “{value}”, expected a finite number such as 0.5.", field.value));
     }
-    if (kind === "temperature" && value <= 0) throw new Error(`Found the temperature ${field.value.value}, expected a number above 0.`);
+    if (kind === "temperature" && value <= 0) throw new Error(t("Found the temperature {value}, expected a number above 0.", field.value));
     const step = field.attention.value, head = Number(field.head.value);
     const pair = [Number(field.query.value), Number(field.keyToken.value)];
     switch (kind) {
@@ -169,9 +170,9 @@ function editorOf(app, apply) {
     submit.disabled = true;
     try {
       await apply(await read());
-      app.say("Changed.");
+      app.say(t("Changed."));
     } catch (error) {
-      refusal.replaceChildren(...withCode(`Nothing has changed. ${error.message}`));
+      refusal.replaceChildren(...withCode(`${t("Nothing has changed.")} ${error.message}`));
     } finally {
       submit.disabled = false;
     }
@@ -196,7 +197,7 @@ function editorOf(app, apply) {
       shapes = new Map([...trace.parameters, ...trace.steps].map(({ key, shape }) => [key, shape]));
       keys.replaceChildren(...[...shapes.keys()].map((value) => el("option", { value })));
       choose(field.attention, names);
-      choose(field.step, [["/linear", "the output: logits to probabilities"], ...names]);
+      choose(field.step, [["/linear", t("the output: logits to probabilities")], ...names]);
       choose(field.sublayer, sublayers.map((place) => [place, spoken(place)]));
       choose(field.layer, [...new Set(sublayers.map((place) => place.slice(0, place.lastIndexOf("."))))].map((place) => [place, spoken(place)]));
       choose(field.token, tokenChoices(app));
@@ -245,11 +246,11 @@ function describe(app, edit) {
   const pair = (q, k) => `${queries[q] ?? "?"} (${q + 1}) → ${tokens[k] ?? "?"} (${k + 1})`;
   switch (edit.kind) {
     case "set_entry": return `${edit.key}[${edit.index.join(", ")}] = ${number(edit.value)}`;
-    case "set_weight": return `${spoken(step.place)}, head ${edit.index[1] + 1}: weight ${pair(...edit.index.slice(2))} = ${number(edit.value)}`;
-    case "head_off": return `${spoken(step.place)}: head ${edit.head + 1} is off`;
-    case "sublayer_off": case "layer_off": return `${spoken(edit.place)} is off`;
-    case "set_mask": return `${spoken(step.place)}: ${pair(...edit.index)} ${edit.visible ? "may be seen" : "is masked"}`;
-    default: return `${step?.place ? spoken(step.place) : "The output"}: temperature ${number(edit.value)}`;
+    case "set_weight": return t("{place}, head {n}: weight {pair} = {value}", { place: spoken(step.place), n: edit.index[1] + 1, pair: pair(...edit.index.slice(2)), value: number(edit.value) });
+    case "head_off": return t("{place}: head {n} is off", { place: spoken(step.place), n: edit.head + 1 });
+    case "sublayer_off": case "layer_off": return t("{place} is off", { place: spoken(edit.place) });
+    case "set_mask": return t(edit.visible ? "{place}: {pair} may be seen" : "{place}: {pair} is masked", { place: spoken(step.place), pair: pair(...edit.index) });
+    default: return t("{place}: temperature {value}", { place: step?.place ? spoken(step.place) : t("The output"), value: number(edit.value) });
   }
 }
 

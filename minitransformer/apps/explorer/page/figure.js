@@ -3,6 +3,7 @@
 
 import { el, number, shapeText, svg } from "./dom.js";
 import { weightsName } from "./labels.js";
+import { t } from "./words.js";
 
 const WIDEST = 560, SMALLEST = 0.75;
 /** Heights and distances: as they are, and where the window is too low for them. */
@@ -11,12 +12,12 @@ const TIGHT = { block: 31, norm: 18, gap: 12, frame: 6, fork: 6, enter: 12, leav
 
 const NORMS = { post: "post-norm", pre: "pre-norm", rms: "RMSNorm" };
 /** Positions that are not added to the embeddings, but enter self-attention. */
-const INSIDE = { rotary: "rotary positions", alibi: "ALiBi" };
+const INSIDE = { rotary: t("rotary positions"), alibi: "ALiBi" };
 
 export function view(app, element) {
-  const drawing = svg("svg", { class: "drawing", role: "group", "aria-label": "The model's blocks. Arrow keys move, Enter chooses." });
+  const drawing = svg("svg", { class: "drawing", role: "group", "aria-label": t("The model's blocks. Arrow keys move, Enter chooses.") });
   const caption = el("p", { class: "small muted" });
-  element.append(el("div", { class: "figure-head" }, el("h2", {}, "Model"), caption), drawing);
+  element.append(el("div", { class: "figure-head" }, el("h2", {}, t("Model")), caption), drawing);
   let blocks = [], wires = [], width = 0, flowed = null;
 
   drawing.addEventListener("keydown", (event) => {
@@ -78,7 +79,7 @@ export function view(app, element) {
   function show() {
     const { options, parameters } = app.model;
     const backward = app.state.side === "backward";
-    caption.textContent = [`${parameters.toLocaleString("en")} parameters`, NORMS[options.norm], headsOf(options), INSIDE[options.positions], weightsName(app)].filter(Boolean).join(" · ");
+    caption.textContent = [t("{n} parameters", { n: parameters.toLocaleString("en") }), NORMS[options.norm], headsOf(options), INSIDE[options.positions], weightsName(app)].filter(Boolean).join(" · ");
     const chosen = blockOf(blocks, app.state.block);
     const walked = app.state.view === "walk" && app.trace ? reached(app, blocks) : null;
     const most = Math.max(...blocks.map((block) => lastStep(app, block)).map((step) => (step?.shape.length && step.gradient?.norm) || 0)) || 1;
@@ -131,7 +132,7 @@ function marksOf(app, blocks, block) {
   const own = edits.filter(({ key, step }) => (key ?? step) !== undefined && blockOf(blocks, key ?? step) === block);
   const heads = own.filter(({ kind }) => kind === "head_off").map(({ head }) => head + 1).sort((a, b) => a - b);
   const all = heads.length > 0 && heads.length === app.model.options.n_heads;
-  const text = off ? "off" : all ? "all heads off" : heads.length ? `head${heads.length > 1 ? "s" : ""} ${heads.join(", ")} off` : own.length ? "changed" : null;
+  const text = off ? t("off") : all ? t("all heads off") : heads.length ? t(heads.length > 1 ? "heads {list} off" : "head {list} off", { list: heads.join(", ") }) : own.length ? t("changed") : null;
   return { off: off || all, changed: own.length > 0 || off, text: block.layer ? null : text };
 }
 
@@ -169,11 +170,11 @@ function detail(app, block, step, backward) {
   if (block.text) return block.text;
   if (!step) return block.layer ? "" : "…";
   if (!backward) return step.shape.length ? shapeText(step.shape) : number(step.value?.mean, 4);
-  return step.gradient ? `‖d‖ ${number(step.gradient.norm, 3)}` : "no gradient";
+  return step.gradient ? `‖d‖ ${number(step.gradient.norm, 3)}` : t("no gradient");
 }
 
 function spoken(text) {
-  return text.replaceAll(" × ", " by ").replace("‖d‖", "norm of the gradient");
+  return text.replaceAll(" × ", t(" by ")).replace("‖d‖", t("norm of the gradient"));
 }
 
 /** Return blocks, wires and frames with their places in the picture. */
@@ -193,7 +194,7 @@ function layOut(app, most, sizes) {
   // Heights are measured from the bottom and turned over at the end.
   const tops = {};
   for (const name of names) {
-    tops[name] = stack(app, plan, name, sizes, { title: name === "encoder" ? "Source" : alone ? "Text" : "Target", ...sides[name], width: inner, outer: [sides[name].x - rail, column] });
+    tops[name] = stack(app, plan, name, sizes, { title: name === "encoder" ? t("Source|sentence") : alone ? t("Text") : t("Target|sentence"), ...sides[name], width: inner, outer: [sides[name].x - rail, column] });
   }
   const memory = tops.encoder;
   const gutter = column + middle / 2;
@@ -216,7 +217,7 @@ function layOut(app, most, sizes) {
   // A step that reads parameters alone, such as the transposed table, is no station of the data.
   const own = app.trace ? app.stepsAt("").filter((step) => step.inputs.some((input) => input.key?.includes("/"))) : [];
   const heads = own.length ? own.map((step) => ({ place: step.key, name: headName(step), from: step.inputs.map(({ key }) => key) }))
-    : [{ place: "/linear", name: "Linear", from: [] }];
+    : [{ place: "/linear", name: t("Linear"), from: [] }];
   // What reads the same value stands side by side, such as the two tokens of a difference.
   const depth = new Map(), centres = new Map();
   for (const { place, from } of heads) depth.set(place, Math.max(0, ...from.map((key) => depth.get(key) ?? 0)) + 1);
@@ -241,12 +242,12 @@ function layOut(app, most, sizes) {
 }
 
 function headsOf({ n_heads: n, n_kv_heads: shared }) {
-  return `${n} heads${shared && shared !== n ? `, ${shared} of keys and values` : ""}`;
+  return shared && shared !== n ? t("{n} heads, {shared} of keys and values", { n, shared }) : t("{n} heads", { n });
 }
 
 function headName({ key, operation }) {
-  const names = { linear: "Linear", cross_entropy: "Softmax, loss", log_softmax: "Log-softmax", index: "Pick position", subtract: "Difference", mean: "Mean", sum: "Sum" };
-  return key.startsWith("/index.") ? "Token" : names[operation] ?? operation;
+  const names = { linear: t("Linear"), cross_entropy: t("Softmax, loss"), log_softmax: t("Log-softmax"), index: t("Pick position"), subtract: t("Difference"), mean: t("Mean"), sum: t("Sum") };
+  return key.startsWith("/index.") ? t("Token") : names[operation] ?? operation;
 }
 
 /** Add an embedding and its stack of layers; return the height that is reached. */
@@ -258,10 +259,10 @@ function stack(app, plan, name, sizes, { title, x, rail, turn, width, outer }) {
   const tokens = name === "encoder" ? app.trace?.source : app.trace?.target_in;
   const add = (block) => plan.blocks.push({ side: name, where: "", ...block });
   let y = 18;
-  plan.frames.push({ label: tokens ? `${title}, ${tokens.length} tokens` : title, x: centre, y: 0, height: 16, textOnly: true });
+  plan.frames.push({ label: tokens ? t("{title}, {n} tokens", { title, n: tokens.length }) : title, x: centre, y: 0, height: 16, textOnly: true });
   plan.wires.push({ points: [[centre, y], [centre, y + ENTER]] });
   y += ENTER;
-  add({ place: embedding, name: "Embedding", where: `${title} `, kind: "embed", x, y, width, height: HEIGHT });
+  add({ place: embedding, name: t("Embedding"), where: `${title} `, kind: "embed", x, y, width, height: HEIGHT });
   y += HEIGHT;
   plan.wires.push({ points: [[centre, y], [centre, y + ENTER]] });
   y += ENTER;
@@ -269,7 +270,7 @@ function stack(app, plan, name, sizes, { title, x, rail, turn, width, outer }) {
     const size = 24;
     const positions = app.trace?.steps.filter((step) => step.place === embedding).at(-1)?.key ?? `${embedding}/add`;
     plan.wires.push({ points: [[turn > 0 ? x + 22 : x + width - 22, y + size / 2], [centre - turn * size / 2, y + size / 2]], wave: true, constant: options.positions === "sinusoidal" });
-    add({ place: positions, name: "Positions", where: `${title} `, kind: "sum", x: centre - size / 2, y, width: size, height: size, round: true });
+    add({ place: positions, name: t("Positions"), where: `${title} `, kind: "sum", x: centre - size / 2, y, width: size, height: size, round: true });
     y += size;
   }
   for (let i = 0; known.has(`${name}.layers.${i}`); i++) {
@@ -283,9 +284,9 @@ function stack(app, plan, name, sizes, { title, x, rail, turn, width, outer }) {
     subs.forEach((sub, j) => {
       const norm = residuals[j], attention = sub.endsWith("attention");
       const block = {
-        place: `${place}.${sub}`, where: `${name === "encoder" ? "Encoder" : "Decoder"} layer ${i + 1}, `, kind: attention ? "attention" : "feed",
-        name: { self_attention: name === "decoder" ? "Masked self-attention" : "Self-attention", cross_attention: "Cross-attention", feed_forward: "Feed-forward" }[sub],
-        short: sub === "self_attention" && name === "decoder" ? "Masked self-att." : null, x, width, height: HEIGHT,
+        place: `${place}.${sub}`, where: `${name === "encoder" ? t("Encoder layer {n}", { n: i + 1 }) : t("Decoder layer {n}", { n: i + 1 })}, `, kind: attention ? "attention" : "feed",
+        name: { self_attention: name === "decoder" ? t("Masked self-attention") : t("Self-attention"), cross_attention: t("Cross-attention"), feed_forward: t("Feed-forward") }[sub],
+        short: sub === "self_attention" && name === "decoder" ? t("Masked self-att.") : null, x, width, height: HEIGHT,
       };
       const normalise = (label) => add({ place: norm, name: label, where: block.where, kind: "norm", x, y, width, height: NORM_HEIGHT });
       plan.wires.push({ points: [[centre, y - FRAME * (j === 0)], [centre, y + FORK]], plain: true });
@@ -294,7 +295,7 @@ function stack(app, plan, name, sizes, { title, x, rail, turn, width, outer }) {
       if (options.norm !== "post") {
         plan.wires.push({ points: [[centre, y], [centre, y + FORK]] });
         y += FORK;
-        add({ place: `${norm}.layer_norm`, name: "Norm", where: block.where, kind: "norm", x, y, width, height: NORM_HEIGHT });
+        add({ place: `${norm}.layer_norm`, name: t("Norm"), where: block.where, kind: "norm", x, y, width, height: NORM_HEIGHT });
         y += NORM_HEIGHT;
       }
       // Query, key and value: three arrows into attention, as in the paper; the memory brings two of them.
@@ -307,7 +308,7 @@ function stack(app, plan, name, sizes, { title, x, rail, turn, width, outer }) {
       y += HEIGHT;
       plan.wires.push({ points: [[centre, y], [centre, y + sizes.leave]] });
       y += sizes.leave;
-      normalise(options.norm === "post" ? "Add & norm" : "Add");
+      normalise(options.norm === "post" ? t("Add & norm") : t("Add"));
       const target = turn > 0 ? x : x + width;
       plan.wires.push({ points: [[centre, fork], [rail, fork], [rail, y + NORM_HEIGHT / 2], [target, y + NORM_HEIGHT / 2]], residual: true });
       y += NORM_HEIGHT;
@@ -319,13 +320,13 @@ function stack(app, plan, name, sizes, { title, x, rail, turn, width, outer }) {
     y += FRAME + sizes.label;
     plan.wires.push({ points: [[centre, y - FRAME - sizes.label], [centre, y]], plain: true });
     plan.frames.push({ x: outer[0] + 0.5, y: bottom, width: outer[1] - 1, height: y - bottom });
-    const label = { place, name: `Layer ${i + 1}`, where: name === "encoder" ? "Encoder " : "Decoder ", layer: true, kind: "layer", x: turn > 0 ? outer[0] + 6 : outer[0] + outer[1] - 62, y: y - 20, width: 56, height: 18 };
+    const label = { place, name: t("Layer {n}", { n: i + 1 }), where: `${name === "encoder" ? t("Encoder") : t("Decoder")} `, layer: true, kind: "layer", x: turn > 0 ? outer[0] + 6 : outer[0] + outer[1] - 62, y: y - 20, width: 56, height: 18 };
     add(label);
   }
   if (known.has(`${name}.final_norm`)) {
     plan.wires.push({ points: [[centre, y], [centre, y + GAP]] });
     y += GAP;
-    add({ place: `${name}.final_norm`, name: "Norm", where: `${name} `, kind: "norm", x, y, width, height: NORM_HEIGHT });
+    add({ place: `${name}.final_norm`, name: t("Norm"), where: `${name === "encoder" ? t("encoder") : t("decoder")} `, kind: "norm", x, y, width, height: NORM_HEIGHT });
     y += NORM_HEIGHT;
   }
   return { y };
@@ -361,7 +362,7 @@ function drawWire({ points, plain, residual, memory, wave, constant }) {
   const at = left ? x - 11 : x + 11;
   const sign = constant ? svg("path", { class: "wave", d: `M${at - 7} ${y}q3.5 -8 7 0t7 0` })
     : svg("text", { class: "detail-text", x: at, y: y + 4, "text-anchor": "middle" }, "P");
-  return svg("g", {}, path, svg("circle", { class: "wave-ring", cx: at, cy: y, r: 11 }, svg("title", {}, `${constant ? "Sinusoidal" : "Learned"} positions`)), sign);
+  return svg("g", {}, path, svg("circle", { class: "wave-ring", cx: at, cy: y, r: 11 }, svg("title", {}, constant ? t("Sinusoidal positions") : t("Learned positions"))), sign);
 }
 
 /** Return a path along points with round corners. */

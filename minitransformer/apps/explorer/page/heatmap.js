@@ -13,6 +13,7 @@
 import { diverging, largest, picture, style } from "./colours.js";
 import { el, number } from "./dom.js";
 import { pictureSize } from "./store.js";
+import { t } from "./words.js";
 
 const TILE_ROWS = 128, TILE_COLUMNS = 256;
 const FONT = 12;
@@ -39,7 +40,7 @@ export class Heatmap {
     this.canvas = el("canvas");
     this.space = el("div", { class: "heatmap-space" }, this.canvas);
     this.frame = el("div", {
-      class: "heatmap-frame", tabindex: 0, role: "application", "aria-roledescription": "heat map",
+      class: "heatmap-frame", tabindex: 0, role: "application", "aria-roledescription": t("heat map"),
       onscroll: () => this.#draw(),
       onkeydown: (event) => this.#key(event),
       onpointermove: (event) => this.#point(this.#cellAt(event)),
@@ -62,7 +63,7 @@ export class Heatmap {
     const { label, rows, columns } = source;
     this.#first = source.first ?? 0;
     const first = source.values ? null : await this.#fetch(source, [], 0, 0, source.shape && pictureSize(source.shape)).catch((error) => {
-      this.#clear("These numbers have not been loaded.");
+      this.#clear(t("These numbers have not been loaded."));
       throw error;
     });
     if (turn !== this.#turn) return;
@@ -165,11 +166,11 @@ export class Heatmap {
   }
 
   #showAxes() {
-    const names = this.#shape.length === 4 ? ["batch", "head"] : this.#shape.length === 3 ? ["batch"] : [];
-    const pickers = this.#leading.map((size, axis) => size > 1 && this.#picker(names[axis] ?? `axis ${axis}`, axis, size));
+    const names = this.#shape.length === 4 ? [t("batch"), t("head")] : this.#shape.length === 3 ? [t("batch")] : [];
+    const pickers = this.#leading.map((size, axis) => size > 1 && this.#picker(names[axis] ?? t("axis {n}", { n: axis }), axis, size));
     this.axes.replaceChildren(...pickers.filter(Boolean));
     this.axes.hidden = !this.axes.childElementCount;
-    this.frame.setAttribute("aria-label", `${this.label}, shape ${this.#shape.join(" by ") || "scalar"}. Arrow keys move, Enter chooses.`);
+    this.frame.setAttribute("aria-label", t("{label}, shape {shape}. Arrow keys move, Enter chooses.", { label: this.label, shape: this.#shape.join(t(" by ")) || t("scalar") }));
   }
 
   #picker(name, axis, size) {
@@ -340,7 +341,7 @@ export class Heatmap {
   #read() {
     const cell = this.#cursor ?? this.#chosenCell();
     if (!cell || !this.#source) {
-      this.readout.replaceChildren(el("span", { class: "muted" }, this.onSelect ? "Point at an entry; click to hold it." : "Point at an entry."));
+      this.readout.replaceChildren(el("span", { class: "muted" }, this.onSelect ? t("Point at an entry; click to hold it.") : t("Point at an entry.")));
       return undefined;
     }
     const value = this.#valueAt(cell);
@@ -371,7 +372,7 @@ export class Heatmap {
     const axis = this.#leading.findLastIndex((size) => size > 1);
     if (axis < 0) return;
     this.#goTo(this.#at.with(axis, Math.min(Math.max(this.#at[axis] + step, 0), this.#leading[axis] - 1)));
-    this.app.say(`${this.#leading.length === 2 && axis === 1 ? "head" : "axis"} ${this.#at[axis] + 1}`);
+    this.app.say(`${this.#leading.length === 2 && axis === 1 ? t("head") : t("axis")} ${this.#at[axis] + 1}`);
   }
 
   #scrollTo([row, column]) {

@@ -1,5 +1,7 @@
 // Keys of the trace: what they name, their shapes, and one entry of them.
 
+import { t } from "./words.js";
+
 /** Return Map(key -> shape) of what can be pointed at: parameters, outputs of steps and values inside them. */
 export function shapesOf(trace) {
   const shapes = new Map();
@@ -23,9 +25,9 @@ export function readIndex(text, shape, key) {
   const parts = text.split(/[\s,]+/).filter(Boolean);
   const index = parts.map(Number);
   if (index.length !== shape.length || index.some((i, axis) => !Number.isInteger(i) || i < 0 || i >= shape[axis])) {
-    const ranges = shape.map((size) => `0–${size - 1}`).join(", ");
-    throw new Error(`${key}: found the index “${text}”, expected ${shape.length} whole number${shape.length === 1 ? "" : "s"}` +
-      `${shape.length ? ` in the ranges ${ranges}` : ""}.`);
+    const ranges = shape.map((size) => `0–${size - 1}`).join(", "), n = shape.length;
+    if (!n) throw new Error(t("{key}: found the index “{text}”, expected 0 whole numbers.", { key, text }));
+    throw new Error(t(n === 1 ? "{key}: found the index “{text}”, expected {n} whole number in the ranges {ranges}." : "{key}: found the index “{text}”, expected {n} whole numbers in the ranges {ranges}.", { key, text, n, ranges }));
   }
   return index;
 }

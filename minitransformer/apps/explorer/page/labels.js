@@ -1,28 +1,30 @@
 // Names: of places for people, of the rows and columns of a tensor.
 
+import { t } from "./words.js";
+
 const WORDS = {
-  self_attention: "self-attention", cross_attention: "cross-attention", feed_forward: "feed-forward network",
-  source_embedding: "source embedding", target_embedding: "target embedding", layer_norm: "norm", final_norm: "final norm",
+  encoder: t("encoder"), decoder: t("decoder"), self_attention: t("self-attention"), cross_attention: t("cross-attention"), feed_forward: t("feed-forward network"),
+  source_embedding: t("source embedding"), target_embedding: t("target embedding"), layer_norm: t("norm"), final_norm: t("final norm"),
 };
 
 /** Return a place in words, from the outside in: ["Decoder", "layer 2", "cross-attention"]. */
 export function placeName(place) {
-  if (!place) return ["Model"];
+  if (!place) return [t("Model")];
   const names = place.split(".").flatMap((part) => {
     if (part === "layers") return [];
-    if (/^\d+$/.test(part)) return [`layer ${+part + 1}`];
+    if (/^\d+$/.test(part)) return [t("layer {n}", { n: +part + 1 })];
     const residual = part.match(/^residual(\d)$/);
-    return [residual ? `residual connection ${residual[1]}` : WORDS[part] ?? part.replaceAll("_", " ")];
+    return [residual ? t("residual connection {n}", { n: residual[1] }) : WORDS[part] ?? part.replaceAll("_", " ")];
   });
   names[0] = names[0][0].toUpperCase() + names[0].slice(1);
   return names;
 }
 
-const SETS = { mean: "the mean of the weights over the last steps", average: "the mean of the last checkpoints", best: "the best weights", last: "the last weights" };
+const SETS = { mean: t("the mean of the weights over the last steps"), average: t("the mean of the last checkpoints"), best: t("the best weights"), last: t("the last weights") };
 
 /** Return which weights are shown, in words. */
 export function weightsName({ model, state }) {
-  return state.checkpoint === null ? SETS[model.weights] ?? `the weights “${model.weights}”` : `the weights after step ${state.checkpoint}`;
+  return state.checkpoint === null ? SETS[model.weights] ?? t("the weights “{weights}”", model) : t("the weights after step {checkpoint}", state);
 }
 
 /** Tell whether a model is a decoder alone, which continues a text. */

@@ -2,6 +2,7 @@
 
 import { diverging, picture, sequential } from "./colours.js";
 import { number, svg } from "./dom.js";
+import { t } from "./words.js";
 
 const MOST_CELLS = 600; // with more, the cells are one image and have no tooltips
 
@@ -45,7 +46,7 @@ function peaks(values, columns, queries, keys) {
   return queries.map((text, q) => {
     const row = [...values.subarray(q * columns, (q + 1) * columns)];
     const k = row.indexOf(Math.max(...row));
-    return `${text} to ${keys[k] ?? k} ${number(row[k], 2)}`;
+    return t("{query} to {key} {value}", { query: text, key: keys[k] ?? k, value: number(row[k], 2) });
   }).join(", ");
 }
 

@@ -2,33 +2,34 @@
 
 import { el, number } from "./dom.js";
 import { tokenChoices } from "./labels.js";
+import { t } from "./words.js";
 
 const KINDS = [
-  ["loss", "the loss of this text"],
-  ["log_probability", "the log-probability of one token"],
-  ["difference", "the difference between two log-probabilities"],
+  ["loss", t("the loss of this text")],
+  ["log_probability", t("the log-probability of one token")],
+  ["difference", t("the difference between two log-probabilities")],
 ];
 
 /** Return the name and unit of what is differentiated. */
 export function objectiveName({ trace, model }) {
   const { kind, position, token, other } = trace.objective;
-  if (kind === "loss") return "loss of this text, in nats per token";
+  if (kind === "loss") return t("loss of this text, in nats per token");
   const name = (id) => `“${model.target_vocabulary[id] ?? id}”`;
-  return kind === "difference" ? `log-probability of ${name(token)} minus that of ${name(other)} at position ${position + 1}, in nats`
-    : `log-probability of ${name(token)} at position ${position + 1}, in nats`;
+  const values = { token: name(token), other: name(other), n: position + 1 };
+  return kind === "difference" ? t("log-probability of {token} minus that of {other} at position {n}, in nats", values) : t("log-probability of {token} at position {n}, in nats", values);
 }
 
 export function view(app, root) {
-  const kind = el("select", { "aria-label": "Differentiate", onchange: change },
+  const kind = el("select", { "aria-label": t("Differentiate"), onchange: change },
     KINDS.map(([value, text]) => el("option", { value }, text)));
-  const position = el("select", { "aria-label": "At position", onchange: change });
-  const token = el("select", { "aria-label": "Token", onchange: change });
-  const other = el("select", { "aria-label": "Other token", onchange: change });
-  const choice = el("span", { class: "line-up", hidden: true }, el("label", {}, "position ", position), el("label", {}, "token ", token));
-  const second = el("label", { hidden: true }, "less ", other);
+  const position = el("select", { "aria-label": t("At position"), onchange: change });
+  const token = el("select", { "aria-label": t("Token"), onchange: change });
+  const other = el("select", { "aria-label": t("Other token"), onchange: change });
+  const choice = el("span", { class: "line-up", hidden: true }, el("label", {}, `${t("position")} `, position), el("label", {}, `${t("token")} `, token));
+  const second = el("label", { hidden: true }, `${t("less")} `, other);
   choice.append(second);
   const value = el("output", { class: "objective-value" });
-  root.replaceChildren(el("label", {}, "Differentiate ", kind), choice, value);
+  root.replaceChildren(el("label", {}, `${t("Differentiate")} `, kind), choice, value);
 
   function change(event) {
     const held = app.store.objectives(app.state.text)?.find((one) => one.kind === kind.value);
@@ -61,7 +62,7 @@ export function view(app, root) {
     options(position, trace.target_out.map(({ text }, i) => [i, `${i + 1}: ${text}`]), at);
     options(token, tokens, objective.token ?? here);
     options(other, tokens, objective.other ?? runnerUp(app.translation, at, here) ?? tokens.find(([id]) => id !== here)?.[0]);
-    value.textContent = same(trace.objective, objective) ? `= ${number(trace.objective.value)} ${objective.kind === "loss" ? "nats per token" : "nats"}` : "";
+    value.textContent = same(trace.objective, objective) ? `= ${number(trace.objective.value)} ${objective.kind === "loss" ? t("nats per token") : t("nats")}` : "";
   };
 }
 

@@ -4,6 +4,7 @@
 import { el, number, percent } from "./dom.js";
 import { isAlone } from "./labels.js";
 import { objectiveName } from "./objective.js";
+import { phrase, t } from "./words.js";
 
 /** Return {element, draw}; draw() shows what is chosen, and nothing while nothing is changed. */
 export function outcomeOf(app) {
@@ -51,9 +52,9 @@ function translations(before, after, between) {
   const words = (answer, side) => el("p", { class: "translation" }, answer.tokens.map(({ text }, i) => [
     kept[side].has(i) ? el("span", {}, text) : el("mark", {}, text), between]));
   const same = kept[0].size === before.tokens.length && kept[1].size === after.tokens.length;
-  return el("section", { class: "side-by-side", "aria-label": "What is written, before and now" },
-    el("div", {}, el("h3", {}, "Before"), words(before, 0)),
-    el("div", {}, el("h3", {}, "Now"), words(after, 1), same ? el("p", { class: "muted small" }, "The same tokens.") : null));
+  return el("section", { class: "side-by-side", "aria-label": t("What is written, before and now") },
+    el("div", {}, el("h3", {}, t("Before")), words(before, 0)),
+    el("div", {}, el("h3", {}, t("Now")), words(after, 1), same ? el("p", { class: "muted small" }, t("The same tokens.")) : null));
 }
 
 /** Return the places of a longest common subsequence in each of two lists. */
@@ -77,31 +78,31 @@ function common(a, b) {
 function pairs(before, now) {
   const bar = (kind, { probability: p }) => el("span", { class: `pair-bar ${kind}` },
     el("span", { class: "pair-track" }, el("span", { class: "pair-fill", style: `inline-size: ${(100 * p).toFixed(1)}%` })), el("span", { class: "pair-number figures" }, percent(p)));
-  return el("section", { "aria-label": "Probability of each token, before and now" },
-    el("h3", {}, "Probability of each token, ", el("span", { class: "pair-key before" }, "before"), " and ", el("span", { class: "pair-key now" }, "now")),
+  return el("section", { "aria-label": t("Probability of each token, before and now") },
+    el("h3", {}, phrase("Probability of each token, {before} and {now}", { before: el("span", { class: "pair-key before" }, t("before")), now: el("span", { class: "pair-key now" }, t("now")) })),
     el("ol", { class: "pairs" }, now.map((token, i) => el("li", {}, el("strong", {}, token.text),
-      el("span", { class: "visually-hidden" }, " before "), bar("before", before.tokens[i]),
-      el("span", { class: "visually-hidden" }, " now "), bar("now", token)))),
-    el("p", { class: "muted small" }, "Both models are given the tokens that were written before."));
+      el("span", { class: "visually-hidden" }, ` ${t("before")} `), bar("before", before.tokens[i]),
+      el("span", { class: "visually-hidden" }, ` ${t("now")} `), bar("now", token)))),
+    el("p", { class: "muted small" }, t("Both models are given the tokens that were written before.")));
 }
 
 /** Show what the gradient alone predicts for the objective, beside what happens. */
 function prediction(app) {
   const { trace } = app;
-  if (!trace.prediction) return el("p", { class: "muted" }, "There is no prediction for this change.");
+  if (!trace.prediction) return el("p", { class: "muted" }, t("There is no prediction for this change."));
   const [before, after, predicted] = ["before", "after", "first_order"].map((name) => trace.prediction[name] ?? NaN); // JSON has no NaN
-  const rows = [["Predicted by the gradient", predicted - before], ["True change", after - before]];
+  const rows = [[t("Predicted by the gradient"), predicted - before], [t("True change"), after - before]];
   const extent = Math.max(...rows.map(([, change]) => Math.abs(change) || 0)) || 1;
   const sign = (x) => (x > 0 ? `+${number(x)}` : number(x));
-  return el("section", { "aria-label": "First-order prediction" }, el("h3", {}, "The objective"),
-    el("p", { class: "muted small" }, `The ${objectiveName(app)}. The target is what was written before the change.`),
-    el("dl", { class: "numbers" }, el("dt", {}, "before"), el("dd", { class: "figures" }, number(before, 6)),
-      el("dt", {}, "predicted (first order)"), el("dd", { class: "figures" }, number(predicted, 6)),
-      el("dt", {}, "now"), el("dd", { class: "figures" }, number(after, 6))),
+  return el("section", { "aria-label": t("First-order prediction") }, el("h3", {}, t("The objective")),
+    el("p", { class: "muted small" }, t("The {objective}. The target is what was written before the change.", { objective: objectiveName(app) })),
+    el("dl", { class: "numbers" }, el("dt", {}, t("before")), el("dd", { class: "figures" }, number(before, 6)),
+      el("dt", {}, t("predicted (first order)")), el("dd", { class: "figures" }, number(predicted, 6)),
+      el("dt", {}, t("now")), el("dd", { class: "figures" }, number(after, 6))),
     el("ul", { class: "changes" }, rows.map(([name, change]) => el("li", {}, el("span", {}, name),
       el("span", { class: "change-axis" }, el("span", { class: `change-bar ${change < 0 ? "below" : "above"}`,
         style: `inline-size: ${(50 * (Math.abs(change) || 0) / extent).toFixed(1)}%` })),
       el("span", { class: "figures" }, sign(change))))),
-    el("p", { class: "muted small" }, "The prediction is the sum of gradient times change. It is accurate for small changes only: " +
-      "softmax, activations and normalisation are not linear."));
+    el("p", { class: "muted small" },
+      t("The prediction is the sum of gradient times change. It is accurate for small changes only: softmax, activations and normalisation are not linear.")));
 }

@@ -3,6 +3,7 @@
 
 import { shapeText, svg } from "./dom.js";
 import { rounded } from "./figure.js";
+import { t } from "./words.js";
 
 const WIDE = 740; // a narrower picture has three columns
 const BOX = [98, 42];
@@ -38,7 +39,7 @@ export function splitProjections(values, backward) {
   if (!whole || sizes.some((size) => !size) || sizes[0] + sizes[1] + sizes[2] !== whole.shape[1]) return values;
   let first = 0;
   const parts = sizes.map((size, i) => {
-    const part = `W_${"QKV"[i]}`, note = `columns ${first} to ${first + size - 1} of w_in`;
+    const part = `W_${"QKV"[i]}`, note = t("columns {first} to {last} of w_in", { first, last: first + size - 1 });
     first += size;
     return { ...whole, part, name: mark + part, shape: [whole.shape[0], size], first: first - size, stat: null, note };
   });
@@ -65,7 +66,7 @@ export function partsPicture(parts, width, choose) {
   const boxes = Object.entries(parts).filter(([name, value]) => value && places[name]).map(([name, value]) => {
     const [x, y] = at(name), label = NAMES[name] ? `${value.name.startsWith("d_") ? "d_" : ""}${NAMES[name]}` : value.name;
     const kind = value.parameter ? "embed" : value.role === "output" ? "output" : ["scores", "weights", "heads"].includes(name) ? "attention" : "feed";
-    const element = svg("g", { class: `block ${value.constant ? "" : kind}`, role: "button", tabindex: 0, "aria-label": `${label}, shape ${value.shape.join(" by ")}`,
+    const element = svg("g", { class: `block ${value.constant ? "" : kind}`, role: "button", tabindex: 0, "aria-label": t("{label}, shape {shape}", { label, shape: value.shape.join(t(" by ")) }),
       onclick: () => choose(value), onkeydown: (event) => {
         if (event.key !== "Enter" && event.key !== " ") return;
         event.preventDefault();
@@ -76,7 +77,7 @@ export function partsPicture(parts, width, choose) {
     svg("text", { class: "detail-text", x: x + w / 2, y: y + 32, "text-anchor": "middle" }, shapeText(value.shape)));
     return { value, element };
   });
-  const element = svg("svg", { class: "drawing parts", role: "group", "aria-label": "Inside the attention", width: size[0], height: size[1], viewBox: `0 0 ${size.join(" ")}` },
+  const element = svg("svg", { class: "drawing parts", role: "group", "aria-label": t("Inside the attention"), width: size[0], height: size[1], viewBox: `0 0 ${size.join(" ")}` },
     wires.map((points) => svg("path", { class: "wire arrow", d: rounded(points) })), boxes.map((box) => box.element));
   return {
     element,

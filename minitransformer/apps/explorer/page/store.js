@@ -26,6 +26,8 @@
 // `columns`; `left_out` then says what the file holds. A sentence may also be {text, file}: a script beside this file,
 // which is loaded when the sentence is chosen, and which calls explorerSentence(place, base64 of gzip).
 
+import { t } from "./words.js";
+
 /** The server refused a request; the message says what was found, what was expected and what to do. */
 export class Refusal extends Error {}
 
@@ -34,8 +36,8 @@ export class Stopped extends Error {}
 
 const KEPT_BYTES = 64e6; // how many bytes of tensors stay in memory
 
-const NEEDS_PYTHON = "This file holds one text. Run `minitransformer explore RUN` to change it.";
-const NEEDS_PYTHON_MANY = "This file holds a few texts. Run `minitransformer explore RUN` to write others.";
+const NEEDS_PYTHON = t("This file holds one text. Run `minitransformer explore RUN` to change it.");
+const NEEDS_PYTHON_MANY = t("This file holds a few texts. Run `minitransformer explore RUN` to write others.");
 
 /** Return the store that fits: the data in the document, or the server beside it. */
 export async function openStore() {
@@ -104,14 +106,14 @@ export class Live {
         body: JSON.stringify(body),
       });
     } catch {
-      throw new Stopped("The server has stopped.");
+      throw new Stopped(t("The server has stopped."));
     }
     if (response.status === 503 && patience) {
       await new Promise((resolve) => setTimeout(resolve, 150));
       return this.#post(name, body, patience - 1);
     }
     const answer = await response.json().catch(() => ({}));
-    if (!response.ok) throw new Refusal(answer.error ?? `${name}: the server answered ${response.status}`);
+    if (!response.ok) throw new Refusal(answer.error ?? t("{name}: the server answered {status}", { name, status: response.status }));
     return answer;
   }
 }
@@ -240,7 +242,7 @@ async function loadSentence(place, file) {
   const packed = await new Promise((resolve, reject) => {
     waiting[place] = resolve;
     window.explorerSentence = (number, base64) => waiting[number]?.(base64);
-    const failed = () => reject(new Refusal(`The file ${file} is missing; it belongs beside this one.`));
+    const failed = () => reject(new Refusal(t("The file {file} is missing; it belongs beside this one.", { file })));
     document.head.append(Object.assign(document.createElement("script"), { src: file, onerror: failed }));
   });
   return unpack(packed);

@@ -2,6 +2,7 @@
 
 import { el, number } from "./dom.js";
 import { placeName } from "./labels.js";
+import { t } from "./words.js";
 
 /** Return a table with one row for each residual connection inside a place. */
 export function residualStream(app, place) {
@@ -20,7 +21,7 @@ export function residualStream(app, place) {
   };
   const mark = backward ? "d_" : "";
   return el("div", { class: "scroll" }, el("table", { class: "table stream figures" },
-    el("thead", {}, el("tr", {}, ["sub-layer", `‖${mark}x‖`, `‖${mark}sub-layer(x)‖`, `‖${mark}sum‖`].map((text) => el("th", { scope: "col" }, text)))),
+    el("thead", {}, el("tr", {}, [t("sub-layer"), `‖${mark}x‖`, `‖${mark}sub-layer(x)‖`, `‖${mark}sum‖`].map((text) => el("th", { scope: "col" }, text)))),
     el("tbody", {}, rows.map(({ step, x, added, sum, sublayer }) => {
       const words = placeName(sublayer.place || step.place);
       return el("tr", {},

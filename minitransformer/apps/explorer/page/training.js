@@ -5,18 +5,19 @@ import { el, number, withCode } from "./dom.js";
 import { headsOf, matrix } from "./matrix.js";
 import { tokensOf, weightsOf } from "./attention.js";
 import { placeName, placeOf, weightsName } from "./labels.js";
+import { t } from "./words.js";
 
 const FEW = 4; // fewer checkpoints show little of a training
 const PAUSE = 400; // milliseconds from one checkpoint to the next
 
 export function view(app, root) {
-  const slider = el("input", { type: "range", min: 0, step: 1, class: "checkpoint-slider", "aria-label": "Checkpoint", oninput: () => show() });
-  const play = el("button", { type: "button", onclick: () => (timer ? stop() : start()) }, "Play");
+  const slider = el("input", { type: "range", min: 0, step: 1, class: "checkpoint-slider", "aria-label": t("Checkpoint"), oninput: () => show() });
+  const play = el("button", { type: "button", onclick: () => (timer ? stop() : start()) }, t("Play"));
   const step = el("output", { class: "figures" });
   const use = el("button", { type: "button", disabled: !app.store.live, onclick: () => app.set({ checkpoint: answer.steps[slider.value] }) },
-    "Explore this checkpoint");
-  const best = el("button", { type: "button", onclick: () => app.set({ checkpoint: null }) }, "Back to the trained model");
-  const attention = el("select", { "aria-label": "Attention", onchange: () => load() });
+    t("Explore this checkpoint"));
+  const best = el("button", { type: "button", onclick: () => app.set({ checkpoint: null }) }, t("Back to the trained model"));
+  const attention = el("select", { "aria-label": t("Attention"), onchange: () => load() });
   const shows = el("p", { class: "muted small" });
   const translation = el("p", { class: "translation", "aria-live": "polite" });
   const heads = el("div", { class: "head-row wide" });
@@ -24,29 +25,29 @@ export function view(app, root) {
   const refusal = el("p", { class: "refusal", role: "alert" });
   const body = el("div", { class: "training-body" },
     el("div", { class: "line-up" }, play, slider, step, app.store.live && [use, best]),
-    shows, el("h3", {}, "Written at this step"), translation,
-    el("h3", {}, "Attention"), el("label", {}, attention), heads, norms);
+    shows, el("h3", {}, t("Written at this step")), translation,
+    el("h3", {}, t("Attention")), el("label", {}, attention), heads, norms);
   body.hidden = true;
-  const waiting = el("p", { class: "muted", role: "status", hidden: true }, "Measuring the model at each checkpoint …");
+  const waiting = el("p", { class: "muted", role: "status", hidden: true }, t("Measuring the model at each checkpoint …"));
   const few = el("p");
   const empty = el("div", { hidden: true },
     few,
     el("pre", {}, "minitransformer train --save-every 30 --keep 1000"),
-    el("p", { class: "muted small" }, "--save-every sets how many steps lie between checkpoints, --keep how many checkpoints stay. Of a model with up to two million ",
-      "weights, training keeps the weights at 20 steps or more without being told."));
-  root.replaceChildren(el("h2", {}, "Training"), waiting, body, empty, refusal);
+    el("p", { class: "muted small" },
+      t("--save-every sets how many steps lie between checkpoints, --keep how many checkpoints stay. Of a model with up to two million weights, training keeps the weights at 20 steps or more without being told.")));
+  root.replaceChildren(el("h2", {}, t("Training")), waiting, body, empty, refusal);
   const texts = new Map(), maps = new Map(); // translations by step, attention maps by place
   let answer = null, asked = "", timer = 0;
 
   function stop() {
     clearInterval(timer);
     timer = 0;
-    play.textContent = "Play";
+    play.textContent = t("Play");
   }
 
   function start() {
     if (Number(slider.value) >= Number(slider.max)) slider.value = 0;
-    play.textContent = "Stop";
+    play.textContent = t("Stop");
     timer = setInterval(() => {
       if (root.hidden || Number(slider.value) >= Number(slider.max)) return stop();
       slider.value = Number(slider.value) + 1;
@@ -101,8 +102,8 @@ export function view(app, root) {
   /** Say how to train with checkpoints where there are few. */
   function advise(n) {
     empty.hidden = n >= FEW;
-    few.textContent = `This run kept ${n === 0 ? "no checkpoints" : n === 1 ? "one checkpoint" : `only ${n} checkpoints`}. ` +
-      "To watch a model learn, train one that keeps more:";
+    few.textContent = [n === 0 ? t("This run kept no checkpoints.") : t(n === 1 ? "This run kept one checkpoint." : "This run kept only {n} checkpoints.", { n }),
+      t("To watch a model learn, train one that keeps more:")].join(" ");
   }
 
   function keepMaps(attentions) {
@@ -111,19 +112,19 @@ export function view(app, root) {
 
   function show() {
     const i = Number(slider.value), at = answer.steps[i];
-    step.textContent = `step ${at} of ${answer.steps.at(-1)}`;
-    slider.setAttribute("aria-valuetext", `step ${at}`);
+    step.textContent = t("step {n} of {all}", { n: at, all: answer.steps.at(-1) });
+    slider.setAttribute("aria-valuetext", t("step {n}", { n: at }));
     use.disabled = !app.store.live || app.state.checkpoint === at;
     best.hidden = app.state.checkpoint === null;
     const loss = answer.loss?.[i], whole = app.state.checkpoint === null && app.state.objective.kind === "loss" ? app.trace.objective.value : null;
-    shows.textContent = `Here: the weights after step ${at}${loss === undefined ? "" : `, with a loss of ${number(loss)}`}. The other views show ${weightsName(app)}${
-      whole === null ? "" : `, with a loss of ${number(whole)}`}.`;
+    const named = (weights, x) => (x === null || x === undefined ? weights : t("{weights}, with a loss of {loss}", { weights, loss: number(x) }));
+    shows.textContent = t("Here: {here}. The other views show {others}.", { here: named(t("the weights after step {checkpoint}", { checkpoint: at }), loss), others: named(weightsName(app), whole) });
     showTranslation(at, i);
     showAttention(at);
     const open = [...norms.querySelectorAll("details")].map((details) => details.open);
     norms.replaceChildren(
-      answer.loss ? lineChart("Loss of this text", "loss", [{ name: "loss", points: answer.loss.map((loss, j) => [answer.steps[j], loss]) }], at) : "",
-      normChart("Norms of the weights", answer.norms, answer.steps, at), normChart("Norms of the gradients", answer.gradient_norms, answer.steps, at));
+      answer.loss ? lineChart(t("Loss of this text"), t("loss"), [{ name: t("loss"), points: answer.loss.map((loss, j) => [answer.steps[j], loss]) }], at) : "",
+      normChart(t("Norms of the weights"), answer.norms, answer.steps, at), normChart(t("Norms of the gradients"), answer.gradient_norms, answer.steps, at));
     norms.querySelectorAll("details").forEach((details, j) => { details.open = open[j] ?? false; });
   }
 
@@ -134,7 +135,7 @@ export function view(app, root) {
     if (!texts.has(at)) texts.set(at, app.store.translate({ text, beam: 1, alpha, prefix: [], edits: [], checkpoint: at }).then((found) => found.text));
     try {
       const found = await texts.get(at);
-      if (answer.steps[slider.value] === at) translation.textContent = found || "(empty)";
+      if (answer.steps[slider.value] === at) translation.textContent = found || t("(empty)");
     } catch (error) {
       texts.delete(at);
       translation.textContent = error.message;
@@ -144,11 +145,11 @@ export function view(app, root) {
   function showAttention(at) {
     const place = app.step(attention.value)?.place ?? "";
     const known = maps.get(place) ?? [], one = known.findLast(({ checkpoint }) => checkpoint <= at) ?? known[0]; // of long texts some steps have none
-    if (!one) return heads.replaceChildren(el("p", { class: "muted small" }, "There are no maps of this attention here."));
+    if (!one) return heads.replaceChildren(el("p", { class: "muted small" }, t("There are no maps of this attention here.")));
     const tokens = answer.tokensOf(place).map((texts, axis) => (texts.length === one.shape.at(axis - 2)
       ? texts : Array.from({ length: one.shape.at(axis - 2) }, (_, i) => String(i + 1))));
     return heads.replaceChildren(...headsOf(one).map((weights, h) => el("figure", {},
-      el("div", { class: "scroll" }, matrix(weights, ...tokens, `Head ${h + 1}: `)), el("figcaption", { class: "small muted" }, `head ${h + 1}${one.checkpoint === at ? "" : `, at step ${one.checkpoint}`}`))));
+      el("div", { class: "scroll" }, matrix(weights, ...tokens, `${t("Head {n}", { n: h + 1 })}: `)), el("figcaption", { class: "small muted" }, one.checkpoint === at ? t("head {n}", { n: h + 1 }) : t("head {n}, at step {step}", { n: h + 1, step: one.checkpoint })))));
   }
 
   return function draw(changed) {
@@ -174,17 +175,18 @@ function normChart(title, norms, steps, at) {
     squares.set(layer, sums.map((sum, i) => sum + values[i] ** 2));
   }
   const lines = [...squares].map(([name, sums]) => ({ name: placeName(name).join(" "), points: sums.map((sum, i) => [steps[i], Math.sqrt(sum)]) }));
-  return lineChart(title, "norm", lines, at);
+  return lineChart(title, t("norm|of a tensor"), lines, at);
 }
 
 function lineChart(title, yName, lines, at) {
   const all = lines.flatMap(({ points }) => points.map(([, y]) => y)).filter((y) => y > 0);
   const logY = Math.max(...all) > 10 * Math.min(...all);
   return el("figure", {}, el("figcaption", {}, el("h3", {}, title)),
-    chart({ lines, logY, marker: at, xName: "step", yName, width: 460, height: 240,
-      label: `${title} over the steps${lines.length > 1 ? ", one line for each layer" : ""}; now ${lines.map(({ name, points }) => `${name} ${number(now(points, at), 3)}`).join(", ")}` }),
+    chart({ lines, logY, marker: at, xName: t("step"), yName, width: 460, height: 240,
+      label: t(lines.length > 1 ? "{title} over the steps, one line for each layer; now {values}" : "{title} over the steps; now {values}", { title,
+        values: lines.map(({ name, points }) => `${name} ${number(now(points, at), 3)}`).join(", ") }) }),
     lines.length > 1 ? chartKey(lines) : "",
-    el("details", {}, el("summary", {}, `As a table at step ${at}`), el("table", {}, el("tbody", {}, lines.map(({ name, points }) =>
+    el("details", {}, el("summary", {}, t("As a table at step {n}", { n: at })), el("table", {}, el("tbody", {}, lines.map(({ name, points }) =>
       el("tr", {}, el("th", { scope: "row" }, name), el("td", { class: "figures" }, number(now(points, at)))))))));
 }
 

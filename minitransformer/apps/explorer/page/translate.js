@@ -4,19 +4,20 @@
 import { el, percent, withCode } from "./dom.js";
 import { isAlone } from "./labels.js";
 import { drawTree } from "./tree.js";
+import { t } from "./words.js";
 
 const PAUSE = 220; // milliseconds from one token to the next
 
 export function view(app, root) {
   const parts = sentenceForm(app);
   const output = el("div", { class: "translation-output" });
-  const heading = el("h2", {}, "Translation");
+  const heading = el("h2", {}, t("Translation"));
   root.replaceChildren(heading, parts.form, output);
   let shown = null;
 
   return function draw(changed) {
     parts.draw();
-    if (app.model && isAlone(app.model)) heading.textContent = "Text";
+    if (app.model && isAlone(app.model)) heading.textContent = t("Text");
     const answer = app.translation;
     if (!answer || (answer === shown && !changed.has("translation")) || !(changed.has("translation") || changed.has("model"))) return;
     const again = JSON.stringify(shown?.tokens) === JSON.stringify(answer.tokens);
@@ -35,21 +36,21 @@ function sentenceForm(app) {
       event.preventDefault();
       form.requestSubmit();
     } });
-  const examples = el("select", { "aria-label": "Examples", onchange: () => {
+  const examples = el("select", { "aria-label": t("Examples"), onchange: () => {
     if (examples.value) app.set(sentenceChange(app, examples.value));
   } });
   const beam = el("input", { type: "number", name: "beam", min: 1, max: 10, step: 1, required: true, disabled: !live });
   const alpha = el("input", { type: "number", name: "alpha", min: 0, max: 5, step: 0.1, required: true, disabled: !live });
   const penalty = el("label", {}, "alpha ", alpha);
-  const width = el("label", { title: "How many hypotheses each step keeps; 1 is greedy decoding" }, "beam ", beam);
-  const submit = el("button", { type: "submit", class: "primary", disabled: !live }, "Translate");
+  const width = el("label", { title: t("How many hypotheses each step keeps; 1 is greedy decoding") }, "beam ", beam);
+  const submit = el("button", { type: "submit", class: "primary", disabled: !live }, t("Translate"));
   const form = el("form", { class: "sentence-form", onsubmit: (event) => {
     event.preventDefault();
     const text = isAlone(app.model) ? sentence.value : sentence.value.trim();
     app.set({ ...(text === app.state.text ? {} : sentenceChange(app, text)), beam: Number(beam.value),
       alpha: Number(alpha.value) === app.model.search.alpha ? null : Number(alpha.value) });
   } },
-  el("label", { for: "sentence", class: "visually-hidden" }, "Text"), sentence,
+  el("label", { for: "sentence", class: "visually-hidden" }, t("Text")), sentence,
   el("div", { class: "line-up" }, submit, examples, live && width, live && penalty),
   live ? null : el("p", { class: "muted small" }, withCode(app.store.refusal), " ", app.store.leftOut));
   let filled = false;
@@ -60,10 +61,10 @@ function sentenceForm(app) {
       filled = true;
       beam.max = app.model.limits?.beam ?? beam.max;
       width.hidden = penalty.hidden = isAlone(app.model);
-      if (isAlone(app.model)) submit.textContent = "Continue";
-      penalty.title = `Length penalty: a score is the log-probability divided by ${rules?.penalty === "length" ? "length" : "((5 + length) / 6)"}^alpha`;
+      if (isAlone(app.model)) submit.textContent = t("Continue");
+      penalty.title = rules?.penalty === "length" ? t("Length penalty: a score is the log-probability divided by length^alpha") : t("Length penalty: a score is the log-probability divided by ((5 + length) / 6)^alpha");
       if (!Number.isInteger(10 * rules?.alpha)) alpha.step = "any";
-      examples.append(el("option", { value: "" }, live ? "Examples …" : "Texts in this file …"),
+      examples.append(el("option", { value: "" }, live ? t("Examples …") : t("Texts in this file …")),
         ...app.model.examples.map((one) => el("option", { value: one }, one)));
       examples.hidden = app.model.examples.length < 2;
     }
@@ -95,21 +96,21 @@ function translation(app, answer, animate) {
   if (animate) reveal.play();
   else reveal.all();
   return [
-    answer.source.length ? el("p", { class: "source-tokens" }, el("span", { class: "muted" }, "Tokens: "),
+    answer.source.length ? el("p", { class: "source-tokens" }, el("span", { class: "muted" }, `${t("Tokens:")} `),
       answer.source.map(({ text: word }) => [el("span", { class: "token" }, word), " "])) : null,
     ...(answer.notes ?? []).map((note) => el("p", { class: "refusal", role: "status" }, withCode(note))),
     text,
-    answer.finished === false ? el("p", { class: "muted small" }, "Stopped at the limit of tokens; the model wrote no <end>.") : null,
+    answer.finished === false ? el("p", { class: "muted small" }, t("Stopped at the limit of tokens; the model wrote no <end>.")) : null,
     el("div", { class: "line-up" },
-      el("button", { type: "button", onclick: reveal.play }, "Play again"),
-      el("button", { type: "button", onclick: reveal.step }, "Next token"),
-      el("button", { type: "button", onclick: reveal.all }, "Show all"),
+      el("button", { type: "button", onclick: reveal.play }, t("Play again")),
+      el("button", { type: "button", onclick: reveal.step }, t("Next token")),
+      el("button", { type: "button", onclick: reveal.all }, t("Show all")),
       forced && force
-        ? el("button", { type: "button", onclick: () => force([]) }, `Release ${forced} forced token${forced > 1 ? "s" : ""}`) : null),
-    app.unchanged ? el("p", { class: "changed-note" }, `Before the change: ${app.unchanged.text} `,
-      el("button", { type: "button", class: "link", onclick: () => app.set({ edits: [] }) }, "Undo all changes")) : null,
-    el("ol", { class: "places", tabindex: 0, "aria-label": `Tokens of the ${isAlone(app.model) ? "text" : "translation"}, each with its best alternatives` }, places),
-    answer.tree ? el("details", { class: "tree", open: app.state.beam > 1 }, el("summary", {}, "Beam search"), tree) : null,
+        ? el("button", { type: "button", onclick: () => force([]) }, t(forced > 1 ? "Release {n} forced tokens" : "Release {n} forced token", { n: forced })) : null),
+    app.unchanged ? el("p", { class: "changed-note" }, `${t("Before the change: {text}", app.unchanged)} `,
+      el("button", { type: "button", class: "link", onclick: () => app.set({ edits: [] }) }, t("Undo all changes"))) : null,
+    el("ol", { class: "places", tabindex: 0, "aria-label": isAlone(app.model) ? t("Tokens of the text, each with its best alternatives") : t("Tokens of the translation, each with its best alternatives") }, places),
+    answer.tree ? el("details", { class: "tree", open: app.state.beam > 1 }, el("summary", {}, t("Beam search")), tree) : null,
   ].filter(Boolean);
 }
 
@@ -120,7 +121,7 @@ function placeOf(tokens, i, forced, force) {
   const listed = alternatives.some((one) => one.id === id) ? alternatives : [...alternatives, { id, text, probability }];
   const bars = listed.map((one) => {
     const chosen = one.id === id;
-    const label = `${one.text}, ${percent(one.probability)}${chosen ? ", chosen" : `; force it at position ${i + 1}`}`;
+    const label = t(chosen ? "{token}, {share}, chosen" : "{token}, {share}; force it at position {n}", { token: one.text, share: percent(one.probability), n: i + 1 });
     const content = [
       el("span", { class: "chance-fill", style: `inline-size: ${(100 * one.probability).toFixed(1)}%` }),
       el("span", { class: "chance-text" }, one.text), el("span", { class: "chance-number" }, percent(one.probability)),
@@ -132,7 +133,7 @@ function placeOf(tokens, i, forced, force) {
   });
   return el("li", { class: `place${forced ? " forced" : ""}` },
     el("div", { class: "place-head" }, el("span", { class: "muted" }, `${i + 1}`), el("strong", {}, text),
-      forced ? el("span", { class: "tag" }, "forced") : null),
+      forced ? el("span", { class: "tag" }, t("forced")) : null),
     el("ul", {}, bars));
 }
 

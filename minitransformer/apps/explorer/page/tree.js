@@ -1,15 +1,26 @@
 // The tree of a beam search: every hypothesis of every step, as a drawing and as a table.
 
 import { el, number, svg } from "./dom.js";
+import { t } from "./words.js";
 
 const WIDTH = 134, HEIGHT = 34, ACROSS = 172, DOWN = 42, MARGIN = 14;
 
 const KINDS = [
-  ["kept", "kept for the next step"],
-  ["finished", "finished: it ends with <end>"],
-  ["dropped", "dropped: too many better ones"],
-  ["lost", "given up: it cannot win any more"],
+  ["kept", t("kept for the next step")],
+  ["finished", t("finished: it ends with <end>")],
+  ["dropped", t("dropped: too many better ones")],
+  ["lost", t("given up: it cannot win any more")],
 ];
+
+const FATES = { kept: t("kept"), finished: t("finished"), "cannot win any more": t("cannot win any more") };
+
+/** Return what became of a node, in words. */
+function fateOf({ fate }) {
+  const [, rank, most] = /^dropped: rank (\d+), and only (\d+) are kept$/.exec(fate) ?? [];
+  if (rank) return t("dropped: rank {rank}, and only {most} are kept", { rank, most });
+  const [, limit] = /^cut off: at the limit of (\d+) tokens$/.exec(fate) ?? [];
+  return limit ? t("cut off: at the limit of {limit} tokens", { limit }) : FATES[fate] ?? fate;
+}
 
 /** Return what became of a node: "kept", "finished", "dropped" or "lost". */
 export function kindOf(node) {
@@ -62,12 +73,12 @@ export function drawTree(root, tree, choose) {
     }
     const path = pathTo(byId, id);
     const node = path.at(-1);
-    about.replaceChildren(...(node ? describe(node, path, id === tree.winner, choose) : ["The start of every hypothesis."]));
+    about.replaceChildren(...(node ? describe(node, path, id === tree.winner, choose) : [t("The start of every hypothesis.")]));
   }
 
   draw();
   root.replaceChildren(
-    el("div", { class: "line-up" }, legend(), el("label", { class: "check" }, dropped, " show dropped hypotheses")),
+    el("div", { class: "line-up" }, legend(), el("label", { class: "check" }, dropped, ` ${t("show dropped hypotheses")}`)),
     drawing, about, table(tree, byId),
   );
 }
@@ -76,10 +87,10 @@ function describe(node, path, wins, choose) {
   const text = path.map((one) => one.text).join(" ");
   const ids = path.filter((one) => kindOf(one) !== "finished").map((one) => one.token);
   return [
-    el("strong", {}, text), ` – log-probability ${number(node.log_probability)}`,
-    node.score === null ? "" : `, score ${number(node.score)}`,
-    wins ? "; finished with the best score: the result of the search. " : `; ${node.fate}. `,
-    choose && el("button", { type: "button", onclick: () => choose(ids) }, "Force these tokens and continue"),
+    el("strong", {}, text), ` – ${t("log-probability {value}", { value: number(node.log_probability) })}`,
+    node.score === null ? "" : `, ${t("score {value}", { value: number(node.score) })}`,
+    wins ? `; ${t("finished with the best score: the result of the search.")} ` : `; ${fateOf(node)}. `,
+    choose && el("button", { type: "button", onclick: () => choose(ids) }, t("Force these tokens and continue")),
   ].filter(Boolean);
 }
 
@@ -87,7 +98,7 @@ function legend() {
   const entries = KINDS.map(([kind, text]) => el("li", {},
     svg("svg", { width: 26, height: 16, "aria-hidden": "true" }, box(`node ${kind}`, 1, 1, 24, 14)), ` ${text}`));
   entries.push(el("li", {}, svg("svg", { width: 26, height: 16, "aria-hidden": "true" }, box("node best", 1, 1, 24, 14)),
-    " part of the best hypothesis"));
+    ` ${t("part of the best hypothesis")}`));
   return el("ul", { class: "legend" }, entries);
 }
 
@@ -112,17 +123,17 @@ function picture(nodes, best, winner, select) {
   const shapes = nodes.map((node) => svg("g", {
     class: `node ${kindOf(node)}${best.has(node.id) ? " best" : ""}`, role: "treeitem", tabindex: -1,
     "data-id": node.id, "aria-level": node.step + 1, transform: `translate(${x(node)},${y(node)})`,
-    "aria-label": `${node.text}, log-probability ${number(node.log_probability)}, ` +
-      (node.id === winner ? "finished with the best score" : node.fate),
+    "aria-label": `${node.text}, ${t("log-probability {value}", { value: number(node.log_probability) })}, ` +
+      (node.id === winner ? t("finished with the best score") : fateOf(node)),
     onclick: () => select(node.id),
   },
   svg("rect", { width: WIDTH, height: HEIGHT, rx: 6 }),
   svg("text", { x: 8, y: 15, class: "token" }, shorten(node.text)),
   svg("text", { x: 8, y: 28, class: "small" }, node.parent === null ? "" : number(node.log_probability, 3)),
-  node.score === null ? null : svg("text", { x: WIDTH - 8, y: 28, class: "small score" }, `score ${number(node.score, 3)}`)));
+  node.score === null ? null : svg("text", { x: WIDTH - 8, y: 28, class: "small score" }, t("score {value}", { value: number(node.score, 3) }))));
   return svg("svg", {
     class: "beam-tree", role: "tree", width, height, viewBox: `0 0 ${width} ${height}`,
-    "aria-label": "Tree of hypotheses. Left: the parent, right: the best child, up and down: others of this step.",
+    "aria-label": t("Tree of hypotheses. Left: the parent, right: the best child, up and down: others of this step."),
     onkeydown: (event) => {
       const here = byId.get(Number(event.target.closest?.("[data-id]")?.dataset.id));
       const next = here && neighbour(event.key, here, nodes, at, best);
@@ -152,13 +163,13 @@ function table(tree, byId) {
   const row = (node) => el("tr", { class: kindOf(node) },
     el("td", {}, node.step), el("td", {}, pathTo(byId, node.id).map((one) => one.text).join(" ")),
     el("td", { class: "figures" }, number(node.log_probability)), el("td", { class: "figures" }, number(node.score)),
-    el("td", {}, node.id === tree.winner ? `${node.fate}, best score` : node.fate));
+    el("td", {}, node.id === tree.winner ? t("{fate}, best score", { fate: fateOf(node) }) : fateOf(node)));
   const details = el("details", { ontoggle: () => {
     if (!details.open || details.querySelector("table")) return;
-    const names = ["Step", "Hypothesis", "Log-probability", "Score", "Outcome"];
+    const names = [t("Step"), t("Hypothesis"), t("Log-probability"), t("Score"), t("Outcome")];
     details.append(el("div", { class: "scroll" }, el("table", {},
       el("thead", {}, el("tr", {}, names.map((name) => el("th", { scope: "col" }, name)))), el("tbody", {}, nodes.map(row)))));
-  } }, el("summary", {}, `All ${nodes.length} hypotheses as a table`));
+  } }, el("summary", {}, t("All {n} hypotheses as a table", { n: nodes.length })));
   return details;
 }
 

@@ -1,31 +1,65 @@
-// The words of the tour. A translation stands beside them, under the same names.
+// The words of the page. English stands where it is shown, t("Head {n}", { n: 3 }); a translation is a catalogue by the
+// English text. What follows a bar, t("Source|sentence"), tells two meanings of a word apart and is not shown.
+
+const LANGUAGES = ["en", "ko"];
+
+/** The language of the page: that of the address, `?lang=ko`, or else that of the browser. */
+export const language = globalThis.location ? chosen() : "en";
+export const otherLanguage = LANGUAGES.find((one) => one !== language);
+
+const CATALOGUE = language === "ko" ? (await import("./ko.js")).KO : {};
+
+function chosen() {
+  const asked = new URLSearchParams(location.search).get("lang");
+  return LANGUAGES.includes(asked) ? asked : LANGUAGES.find((one) => navigator.language.startsWith(one)) ?? "en";
+}
+
+/** Return a text in the language of the page as parts, with values, which may be elements, in place of {names}. */
+export function phrase(english, values = {}) {
+  return (CATALOGUE[english] ?? english.replace(/\|.*$/, "")).split(/\{(\w+)\}/).map((part, i) => (i % 2 ? values[part] : part));
+}
+
+/** Return a text in the language of the page. */
+export function t(english, values) {
+  return phrase(english, values).join("");
+}
+
+/** Translate the texts and labels that stand in index.html. */
+export function translatePage() {
+  const other = document.getElementById("language");
+  Object.assign(document.documentElement, { lang: language });
+  Object.assign(other, { lang: otherLanguage, textContent: { en: "English", ko: "한국어" }[otherLanguage] });
+  if (language === "en") return;
+  for (const element of document.body.querySelectorAll("*")) {
+    const label = element.getAttribute("aria-label"), { firstChild: text } = element;
+    if (label in CATALOGUE) element.setAttribute("aria-label", CATALOGUE[label]);
+    if (text?.nodeType === Node.TEXT_NODE && text.data in CATALOGUE) text.data = CATALOGUE[text.data];
+  }
+}
 
 export const TOUR = {
-  count: (n, all) => `Tour, step ${n} of ${all}`,
-  back: "Back", next: "Next", leave: "Leave the tour", done: "End the tour", start: "Tour",
+  count: (n, all) => t("Tour, step {n} of {all}", { n, all }),
+  back: t("Back"), next: t("Next"), leave: t("Leave the tour"), done: t("End the tour"),
   look: {
-    title: (word) => `What did “${word}” look at?`,
-    text: (n) => `This is a Transformer with ${n} parameters, taken apart: every number, its gradient, and the line that computes it. `
-      + "Point at a word below: what the model reads while it writes that word lights up.",
+    title: (word) => t("What did “{word}” look at?", { word }),
+    text: (n) => t("This is a Transformer with {n} parameters, taken apart: every number, its gradient, and the line that computes it. Point at a word below: what the model reads while it writes that word lights up.", { n }),
   },
   number: {
-    title: () => "Where does the number come from?",
-    text: (weight, head, word) => `Head ${head} gives “${word}” the weight ${weight}. Follow it back: click weights, scores, Q or K. `
-      + "You see the numbers, the formula and the line of source.",
+    title: () => t("Where does the number come from?"),
+    text: (weight, head, word) => t("Head {head} gives “{word}” the weight {weight}. Follow it back: click weights, scores, Q or K. You see the numbers, the formula and the line of source.", { weight, head, word }),
   },
   gradient: {
-    title: () => "Its gradient, and the check beside it",
-    text: () => "How does the loss change if this number changes? The gradient was derived by hand. "
-      + "Below it stands a central difference: the model run with the number a little larger, and a little smaller.",
+    title: () => t("Its gradient, and the check beside it"),
+    text: () => t("How does the loss change if this number changes? The gradient was derived by hand. Below it stands a central difference: the model run with the number a little larger, and a little smaller."),
   },
   off: {
-    title: () => "Switch a head off",
-    text: () => "Click a picture to switch its head off. One head is seldom missed. Switch off all of them, and the translation breaks.",
-    all: "Switch off all heads", reset: "Switch them on",
-    saved: "This file cannot compute anything new. Run `minitransformer explore RUN` to switch heads off.",
+    title: () => t("Switch a head off"),
+    text: () => t("Click a picture to switch its head off. One head is seldom missed. Switch off all of them, and the translation breaks."),
+    all: t("Switch off all heads"), reset: t("Switch them on"),
+    saved: t("This file cannot compute anything new. Run `minitransformer explore RUN` to switch heads off."),
   },
   learn: {
-    title: () => "Watch it being learnt",
-    text: () => "Move the slider, or press Play: the translation and the attention of the same text at each checkpoint of the training.",
+    title: () => t("Watch it being learnt"),
+    text: () => t("Move the slider, or press Play: the translation and the attention of the same text at each checkpoint of the training."),
   },
 };
