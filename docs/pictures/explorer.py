@@ -1,8 +1,8 @@
 """Draw the README's moving picture of the explorer, docs/pictures/explorer.webp, from the explorer itself.
 
-``python docs/pictures/explorer.py RUN`` opens a run of ``minitransformer train --save-every 60 --keep 100`` in
-Chromium, takes the tour and keeps a picture of each step: pointing at words, a number, its gradient, a head that is
-off, the training. It needs playwright, Chromium and Pillow.
+``python docs/pictures/explorer.py RUN`` opens a run of ``minitransformer train`` in Chromium, takes the tour and keeps
+a picture of each step: pointing at words, a number, its gradient, a head that is off, the training. It needs
+playwright, Chromium and Pillow.
 """
 
 from __future__ import annotations

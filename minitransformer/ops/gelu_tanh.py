@@ -11,7 +11,7 @@ it by at most 0.0005.
 
 Gradient. The derivative of tanh(u) is 1 - tanh²(u):
 
-    ∂u/∂x = c (1 + 3 a x²)                           (4)
+    ∂u/∂x = c (1 + 3 a x²)                           (5)
     ∂y/∂x = (1 + t) / 2 + x/2 (1 - t²) ∂u/∂x         (6)
     d_x   = d_y ∂y/∂x                                (7)
 
@@ -80,7 +80,7 @@ def backward(saved: Any, d_y: Array) -> tuple[Array]:
     near = xp.clip(x, -FAR, FAR)
     slope = near * near
     slope *= 3 * C * A
-    slope += C  # (4)
+    slope += C  # (5)
     # (2), (3) y = x * (1 + tanh(u)) / 2
     slope *= 1 - t * t
     slope *= near

@@ -21,11 +21,12 @@ Gradient. (6) is local to each feature; all rows r share gain and bias:
 x̂_i depends on every c_j: directly, and through σ, as ∂σ/∂c_j = (1/(2σ)) (2/D) c_j = x̂_j / D (10). Hence
 ∂x̂_i/∂c_j = (δ_ij - x̂_i x̂_j / D) / σ (11), and
 
-    d_c_j = (d_x̂_j - x̂_j (1/D) Σ_i d_x̂_i x̂_i) / σ    (17)
+    d_c_j = (d_x̂_j - x̂_j κ) / σ                      (17)
+    κ     = (1/D) Σ_i d_x̂_i x̂_i                      (18)
 
 and since c = x - μ and ∂μ/∂x_j = 1/D, d_x_j = d_c_j - (1/D) Σ_i d_c_i. The x̂ sum to 0, so
 
-    d_x_j = (d_x̂_j - mean(d_x̂) - x̂_j mean(d_x̂ x̂)) / σ            (21)
+    d_x_j = (d_x̂_j - mean(d_x̂) - x̂_j κ) / σ          (21)
 
 Each row of d_x is orthogonal to the vector of ones, because shifting x does not change y, and up to ε to x̂, because
 scaling x does not change y.

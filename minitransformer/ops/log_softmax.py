@@ -13,7 +13,8 @@ As in ``softmax``, the largest score is subtracted first. Then no exponent is ab
 Gradient. With p = exp(y), the softmax of x, and δ_ij = 1 if i = j, else 0:
 
     ∂y_i/∂x_j = δ_ij - p_j                           (7)
-    d_x_j = d_y_j - p_j Σ_i d_y_i                    (10)
+    c     = Σ_i d_y_i                                (9)
+    d_x_j = d_y_j - p_j c                            (10)
 
 The d_x of a row sum to 0 if at least one score is above -inf. Where a score is -inf, y is -inf, p is 0 and d_x is d_y;
 the backward pass of ``masking`` then sets d_x to 0.

@@ -82,6 +82,15 @@ def test_an_exercise_has_its_section_and_equation(exercise):
     assert not equation or equation in graph.equations(graph.derivations()[derivation])
 
 
+def test_the_source_names_the_equations_that_the_explorer_shows_beside_it():
+    for name in sorted({*graph.derivations()} - {"elementary-rules", "positions"}):
+        text = graph.derivations()[name].read_text(encoding="utf-8")
+        head = "".join(re.findall(rf"^  {name.replace('-', '_')}: (\{{forward: .*)$", text, re.M))
+        head = re.sub(r"\[\[\d+, ", "[", head)  # the first of a group joins the others
+        shown = set(map(int, re.findall(r"\d+", head)))
+        assert not shown - set(graph.cited_lines(graph.source_of(name))), name
+
+
 def test_every_wrong_gradient_has_its_place():
     for entry in graph.entries():
         assert (ROOT / graph.entry_source(entry)).is_file()
