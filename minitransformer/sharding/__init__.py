@@ -3,6 +3,7 @@
 ====================  ==================================================================================
 ``workers.py``        threads that each compute the gradients of some shares, and a step with all of them
 ``gradients.py``      the sum of the shares' gradients
+``blocks.py``         the loss in blocks of target positions, for large vocabularies
 ``clipping.py``       the norm of that sum, and a limit for it
 ``ranks.py``          processes, and how they communicate: alone, or over MPI
 ``shared_memory.py``  processes of one machine, which share memory

@@ -29,6 +29,7 @@ from minitransformer.data import PAD, Batch, TextBatch
 from minitransformer.nn import LanguageModel, Transformer
 from minitransformer.optim import Adam, Gradient
 from minitransformer.options import OptionError
+from minitransformer.sharding.blocks import add_gradient_in_blocks
 from minitransformer.sharding.gradients import Flat, Sum
 from minitransformer.sharding.ranks import ALONE, Ranks
 from minitransformer.train import add_gradient
@@ -89,6 +90,8 @@ class Workers:
         How many threads each matrix product may use; by default the cores are divided among the shares.
     ranks : Ranks
         The processes that work on the shares, each on consecutive ones; by default only this one.
+    loss_block : int, optional
+        The number of target positions whose logits and loss are computed at a time; by default all.
 
     Raises
     ------
@@ -103,6 +106,7 @@ class Workers:
         threads: int | None = None,
         blas_threads: int | None = None,
         ranks: Ranks = ALONE,
+        loss_block: int | None = None,
     ) -> None:
         if shares < 1:
             raise ValueError(f"shares must be at least 1, found {shares}")
@@ -114,7 +118,7 @@ class Workers:
         self._cuts = [shares * rank // ranks.size for rank in range(ranks.size + 1)]
         self.own = range(*self._cuts[ranks.rank : ranks.rank + 2])
         self.threads = min(cores if threads is None else threads, len(self.own))
-        self.blas_threads = blas_threads
+        self.blas_threads, self.loss_block = blas_threads, loss_block
         self.models = [model, *(_twin(model) for _ in self.own[1:])]
         self._parameters = [m.trained_parameters() for m in self.models]
         self._pool: ThreadPoolExecutor | None = None
@@ -207,7 +211,10 @@ class Workers:
             if self.shares > 1:  # each draws, for its rows, what one share would draw for the whole batch
                 twin.rng.bit_generator.state = state
                 twin.rng.before, twin.rng.after = first, n - last
-            return add_gradient(twin, share, label_smoothing, _target_tokens(share) / tokens, twin.rng)
+            rest = label_smoothing, _target_tokens(share) / tokens, twin.rng
+            if self.loss_block is not None:
+                return add_gradient_in_blocks(twin, share, self.loss_block, *rest)
+            return add_gradient(twin, share, *rest)
 
         try:
             losses = self.each(work, self.own)

@@ -84,7 +84,8 @@ def measure_step(
     part, decay = (ranks.rank, ranks.size), training.weight_decay
     optimiser = Adam(model.trained_parameters(), weight_decay=decay, part=part, values=ranks.weights)
     every, times = all_batches(batches), [0.0]
-    with Workers(model, training.shares or 1, training.workers, training.blas_threads, ranks) as workers:
+    team = Workers(model, training.shares or 1, training.workers, training.blas_threads, ranks, training.loss_block)
+    with team as workers:
         for number in range(UNTIMED + MOST):
             begun = time.perf_counter()
             group = list(islice(every, training.accumulate))

@@ -95,6 +95,12 @@ class TrainingOptions(Options):
         "attention", "with --lora: the parts of each layer that have small matrices",
         choices=("attention", "feed_forward", "all"), added=True,
     )  # fmt: skip
+    loss_block: int | None = option(
+        None,
+        "target positions whose logits and loss are computed at a time; fewer save memory with a large vocabulary, the "
+        "number affects rounding (default: all)",
+        at_least=1, added=True, editable=True,
+    )  # fmt: skip
     shares: int | None = option(
         None,
         "parts that each batch is cut into; the number affects rounding (default: one for each worker)",

@@ -246,7 +246,7 @@ class Trainer:
         started = time.perf_counter() - self.seconds
         since, tokens = time.perf_counter(), 0
         batches = all_batches(self.batches, self.step * c.accumulate)
-        team = Workers(self.model, c.shares or 1, c.workers, c.blas_threads, self.ranks)
+        team = Workers(self.model, c.shares or 1, c.workers, c.blas_threads, self.ranks, c.loss_block)
         with deferred_interrupt() as interrupted, team as workers:
             while not self.finished:
                 group = list(islice(batches, c.accumulate))

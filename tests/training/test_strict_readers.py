@@ -143,7 +143,7 @@ def test_what_may_be_edited_is_declared_with_the_option(run):
     paths = {"source", "target", "valid_source", "valid_target", "dictionary", "data", "text", "start"}
     schedule = {"steps", "evaluate_every", "save_every", "keep", "patience", "workers", "blas_threads"}
     search = set(SearchOptions.declarations())
-    assert editable == paths | schedule | search | {"attention_block", "recompute"}
+    assert editable == paths | schedule | search | {"attention_block", "recompute", "loss_block"}
     assert run.configuration().fixed().keys() == run.configuration().flat().keys() - editable
     edit(run, steps=9, keep=5, evaluate_every=4, save_every=1, patience=3, recompute=True, attention_block=2)
     assert load(run).translate(["w1 x2"])
@@ -152,6 +152,7 @@ def test_what_may_be_edited_is_declared_with_the_option(run):
 
 EDITS = {
     "evaluate_every": 1, "save_every": 1, "keep": 7, "blas_threads": 2, "attention_block": 1, "recompute": True,
+    "loss_block": 3,
 }  # fmt: skip
 
 

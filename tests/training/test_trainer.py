@@ -10,6 +10,7 @@ from minitransformer.data import Batch
 from minitransformer.decoding import Diverged, translate
 from minitransformer.nn import Transformer
 from minitransformer.optim import Adam, inverse_square_root, linear_decay, warmup
+from minitransformer.sharding.blocks import add_gradient_in_blocks
 from minitransformer.tasks import build
 from minitransformer.testing import gradcheck
 from minitransformer.training import Configuration, RunFolder, Scores, Trainer, create_run, load, resume, shared_step
@@ -432,11 +433,19 @@ def test_a_second_ctrl_c_is_not_put_off():
         press_twice()
 
 
-def test_memory_is_saved_without_changing_what_is_computed(tmp_path):
+def test_memory_is_saved_without_changing_what_is_computed(tmp_path, monkeypatch):
     plain, _, losses, _ = trained(tmp_path, "plain")
-    for name, changes in (("recomputed", {"recompute": True}), ("blocks", {"attention_block": 2})):
+    sizes = set()
+
+    def watched(*given):
+        sizes.add(given[2])
+        return add_gradient_in_blocks(*given)
+
+    monkeypatch.setattr("minitransformer.sharding.workers.add_gradient_in_blocks", watched)
+    for name, changes in (("again", {"recompute": True}), ("few", {"attention_block": 2}), ("loss", {"loss_block": 3})):
         trainer, _, found, _ = trained(tmp_path, name, **changes)
         np.testing.assert_allclose(found, losses, rtol=1e-5)
         assert trainer.model.options.recompute == changes.get("recompute", False)
         assert trainer.model.options.attention_block == changes.get("attention_block")
+        assert sizes == ({3} if name == "loss" else set())
     assert plain.model.options.attention_block is None
