@@ -26,7 +26,7 @@ class _Recorder:
     """Fills a trace while the model runs."""
 
     def __init__(self, model: Module, filled: Trace) -> None:
-        self.trace, self.model = filled, model
+        self.trace, self._parameters = filled, list(model.named_parameters())
         self.watcher = Watcher(model)
         self._sources = sources()
         self._lines: defaultdict[str, list[Line]] = defaultdict(list)
@@ -35,9 +35,10 @@ class _Recorder:
         # Arrays of the forward pass by id; the reference prevents reuse of the id.
         self._forward: dict[int, tuple[Any, str]] = {}
         self._owners: dict[int, Any] = {}
+        self._gradients: dict[str, Array] = {}
         # Copies that the backward pass of one step has made, by the id of the original.
         self._copies: dict[int, tuple[Any, Array]] = {}
-        for name, parameter in model.named_parameters():
+        for name, parameter in self._parameters:
             array = parameter._data
             self._owners[id(_owner(array))] = _owner(array)
             self._forward[id(array)] = array, name
@@ -80,6 +81,7 @@ class _Recorder:
 
     def see_backward(self, call: Call, d_output: Array, gradients: Sequence[Array | None]) -> None:
         """Record a step whose backward pass is done."""
+        self._take_gradients()
         step, arrays = self._steps[call.key], self.trace.arrays
         parts = self._parts.pop(call.key, [])
         step.d_output = arrays[f"d:{call.key}"] = self._copy(d_output, parts)
@@ -98,13 +100,22 @@ class _Recorder:
                 step.backward.append(Line(line, f"d_{name}", inner, part.gradient, call.name, 0))
         self._copies.clear()
 
+    def _take_gradients(self) -> None:
+        """Take the gradients of parameters off them, so that none is in memory twice; the graph adds to each once."""
+        for name, parameter in self._parameters:
+            if parameter.grad is not None:
+                found, parts = to_numpy(parameter.grad), self._parts[name]
+                known = parts[0].gradient if len(parts) == 1 else found
+                self._gradients[name] = known if _same(known, found) else found
+                parameter.grad = None
+
     def finish(self) -> None:
         """Record the parameters, whose gradients are now complete."""
         visits = self.trace.walk
+        self._take_gradients()
         after: defaultdict[str, list[Visit]] = defaultdict(list)
-        for name, parameter in self.model.named_parameters():
-            parts = self._parts[name]
-            gradient = None if parameter.grad is None else self._copy(parameter.grad, parts)
+        for name, _ in self._parameters:
+            parts, gradient = self._parts[name], self._gradients.get(name)
             self.trace.parameters[name] = TracedParameter(self.trace.arrays[name], gradient)
             if gradient is not None:
                 self.trace.arrays[f"d:{name}"] = gradient
