@@ -50,11 +50,12 @@ class TokenizerJson(Tokeniser):
         self.model, self.specials = model, list(specials)
         self._tokenizer = read_tokenizer(model)
         self._theirs = order(len(vocabulary) - self.specials.count(None), specials)
-        self._ours = {theirs: i for i, theirs in reversed([*enumerate(self._theirs)])}
+        self.ours = {theirs: i for i, theirs in reversed([*enumerate(self._theirs)])}
+        """Our id of each id there."""
 
     def encode(self, text: str) -> list[int]:
         """Turn a text into ids."""
-        return [self._ours.get(i, UNKNOWN) for i in self._tokenizer.encode(text, add_special_tokens=False).ids]
+        return [self.ours.get(i, UNKNOWN) for i in self._tokenizer.encode(text, add_special_tokens=False).ids]
 
     def decode(self, ids: Iterable[int]) -> str:
         """Turn ids into text."""

@@ -62,6 +62,8 @@ def prepare(configuration: Configuration, tokenisers: Tokenisers | None, ranks: 
             adapt(model, configuration)
         elif training.freeze is not None:
             freeze(model, training.freeze)
+        if configuration.start is not None and isinstance(model, LanguageModel) and model.output_bias is not None:
+            model.output_bias.requires_grad = False  # it only keeps tokens from being written
         return model
 
     model = build_model().eval()

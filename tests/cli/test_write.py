@@ -126,7 +126,7 @@ def test_impossible_arguments_are_refused(run, capsys, arguments, message):
 
 @pytest.mark.parametrize(
     "arguments", [["translate", "RUN", "x"],
-                  ["export", "RUN", "--to", "huggingface", "--out", "x"]], ids=lambda arguments: arguments[0]
+                  ["export", "RUN", "--to", "ctranslate2", "--out", "x"]], ids=lambda arguments: arguments[0]
 )  # fmt: skip
 def test_other_commands_say_what_to_use_instead(run, capsys, arguments, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -8,9 +8,12 @@ import pytest
 
 import minitransformer as mt
 from minitransformer.apps.cli import main
-from minitransformer.apps.exchange import read_huggingface, write_run
+from minitransformer.apps.exchange import ExportError, read_huggingface, write_huggingface, write_run
+from minitransformer.apps.explorer.session import Session
+from minitransformer.data import Characters
 from minitransformer.decoding import SamplingOptions, sample
 from minitransformer.files import FileError
+from minitransformer.training import RunFolder
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
@@ -125,6 +128,110 @@ def test_greedy_continuations_are_theirs_also_beyond_a_cache_and_without_a_promp
     assert len([*islice(run.continuation("", greedy), 3)]) == 3
 
 
+def test_a_long_prompt_padding_and_a_cache_change_nothing(opened):
+    model, _, run, _ = opened
+    greedy, window = SamplingOptions(temperature=0), run.options.data.window
+    long = run.target.encode(TEXT * 5)
+    assert len(long) > window
+    written = [int(i) for (i,) in islice(sample(run.model, [long], window, greedy), 8)]
+    read = [run.target._theirs[i] for i in [1] * run.options.model.start_token + long[-(window // 2) :]]
+    with torch.no_grad():
+        wanted = model.generate(torch.tensor([read]), max_new_tokens=8, do_sample=False, eos_token_id=None)
+    assert [run.target._theirs[i] for i in written] == wanted[0, len(read) :].tolist()
+
+    rows, lengths = np.zeros((3, 20), int), (20, 7, 1)
+    for row, n in enumerate(lengths):
+        rows[row, :n] = long[:n]
+    together = run.model.decode(rows).numpy()
+    for row, n in enumerate(lengths):
+        alone, cache = run.model.decode(rows[row : row + 1, :n]).numpy()[0], run.model.new_cache(1)
+        steps = [run.model.step(rows[row : row + 1, i : i + 1], cache)[0, 0] for i in range(n)]
+        np.testing.assert_allclose(together[row, :n], alone, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(steps, alone, rtol=1e-9, atol=1e-9)
+
+
+def test_what_was_opened_is_written_with_the_same_weights_and_tokens(opened):
+    model, tokenizer, run, tmp_path = opened
+    write_huggingface(run, tmp_path / "there")
+    again, report = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "there", output_loading_info=True)
+    assert not any(report.values())
+    assert type(again).__name__.replace("Llama", "Mistral") == type(model).__name__.replace("Llama", "Mistral")
+    weights = again.state_dict()
+    assert weights.keys() == model.state_dict().keys()
+    assert all(torch.equal(weights[name], value) for name, value in model.state_dict().items())
+    ids = tokenizer.encode(TEXT).ids
+    assert transformers.AutoTokenizer.from_pretrained(tmp_path / "there")(TEXT)["input_ids"] == ids
+    both = (one(torch.tensor([ids])).logits.detach().numpy() for one in (again, model))
+    np.testing.assert_allclose(*both, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama 3", "mistral", "qwen2"])
+def test_it_is_looked_at_trained_on_and_written_for_transformers(tmp_path, capsys, name):
+    save(tmp_path / "theirs", name, torch.float32)
+    write_run(read_huggingface(tmp_path / "theirs"), tmp_path / "run")
+    run, text, on, there = (str(tmp_path / one) for one in ("run", "text", "on", "there"))
+    (tmp_path / "text").write_text(f"{TEXT}\n" * 60, encoding="utf-8")
+    assert main(["attention", run, "The animal"]) == 0
+    session = Session(mt.load(run), RunFolder(run))
+    assert session.translate({"text": "The animal"})["text"].startswith("The animal")
+    steps = session.trace({"text": "The animal"})["steps"]
+    (step, *_) = (one["key"] for one in steps if one["operation"].endswith("_attention"))
+    edited = session.trace({"text": "The animal", "edits": [{"kind": "head_off", "step": step, "head": 1}]})
+    assert edited["prediction"]["before"] != edited["prediction"]["after"]
+    options = ["--steps", "1", "--workers", "2", "--loss-block", "8", "--label-smoothing", "0.1", "--window", "20"]
+    assert main(["train", "characters", "--from", run, "--text", text, "--out", on, *options]) == 0
+    assert main(["heads", on, "--pairs", "8"]) == 0
+    capsys.readouterr()
+    assert main(["export", on, "--to", "huggingface", "--out", there]) == 0
+    assert ("note: config.json says that a text has at most 20 tokens" in capsys.readouterr().out) == (name != "gpt2")
+    first, adapted = mt.load(run), mt.load(on)
+    assert not np.array_equal(first.model.output.data, adapted.model.output.data)
+    ids = np.array([adapted.target.encode("The animal didn't")])
+    found = adapted.model.decode(ids).numpy()[..., list(map(adapted.target.ours.get, range(304)))]
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(there)
+    wanted = theirs(torch.tensor([[adapted.target._theirs[i] for i in ids[0]]])).logits.detach().numpy()
+    assert np.abs(found - wanted).max() < 1e-5 * np.abs(wanted).max()
+
+
+WRITTEN = "this model cannot be written for it"
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "told"),
+    [
+        ("gpt2", {"scale_embeddings": True}, f"GPT2LMHeadModel has only scale_embeddings False, found True; {WRITTEN}"),
+        ("gpt2", {"norm": "post"}, "GPT2LMHeadModel has only norm 'pre', found 'post'"),
+        ("gpt2", {"n_kv_heads": 2}, "GPT2LMHeadModel has only n_kv_heads 4, found 2"),
+        ("gpt2", {"activation": "swiglu"}, "GPT2LMHeadModel has only activation 'relu' or"),
+        ("gpt2", {"final_norm": False}, "GPT2LMHeadModel has only final_norm True, found False"),
+        ("llama", {"positions": "alibi"}, "LlamaForCausalLM has only positions 'rotary', found 'alibi'"),
+        ("llama", {"d_v": 5}, "LlamaForCausalLM has only d_v 6, found 5"),
+        ("qwen2", {"position_layout": "interleaved"}, "Qwen2ForCausalLM has only position_layout 'halves'"),
+        ("llama", {"first_position": 1}, "LlamaForCausalLM has no option first_position, found 1, expected 0"),
+        ("llama", "bias", f"has no biases of logits, found some that were trained; {WRITTEN}"),
+        ("gpt2", "start", "has one token for start and end, found two with different embeddings"),
+        ("llama", "tokens", "reads tokens of a tokenizer.json, found tokens of the kind chars"),
+    ],
+)
+def test_what_transformers_cannot_compute_is_not_written(tmp_path, name, changes, told):
+    save(tmp_path / "theirs", name, torch.float32)
+    write_run(read_huggingface(tmp_path / "theirs"), tmp_path / "run")
+    run = mt.load(tmp_path / "run")
+    if changes == "bias":
+        run.model.output_bias.data[7] = 0.1
+    elif changes == "start":
+        run.model.options = run.model.options.changed(start_token=True)
+        run.model.target_embedding.table.data[1] += 1
+    elif changes == "tokens":
+        run = run._replace(target=Characters.train([TEXT]))
+    else:
+        run.model.options = run.model.options.changed(**changes)
+    with pytest.raises(ExportError) as caught:
+        write_huggingface(run, tmp_path / "there")
+    assert told in str(caught.value)
+    assert not (tmp_path / "there").exists()
+
+
 def test_the_commands_open_write_and_measure_it(tmp_path, capsys):
     model, tokenizer = save(tmp_path / "theirs", "llama 3", torch.float32)
     text = tmp_path / "text"
@@ -170,7 +277,7 @@ def test_weights_in_several_files_and_of_16_bits(tmp_path):
         ("llama", {"model_type": "phi3"}, "model_type is 'phi3', expected marian, gpt2, llama, mistral, qwen2"),
         ("llama", {"vocab_size": 290}, "expected ids below 290, the vocab_size"),
         ("llama", {"num_hidden_layers": 3}, "has no tensor layers.2.self_attn.q_proj.weight"),
-        ("llama", {"num_hidden_layers": 1}, "has tensors that the model has not: ['layers.1.input_layernorm.weight'"),
+        ("llama", {"num_hidden_layers": 1}, "has tensors that LlamaForCausalLM has not: ['layers.1.input_layernorm"),
     ],
 )
 def test_what_the_model_cannot_compute_is_refused_by_name(tmp_path, name, changes, told):

@@ -25,7 +25,7 @@ def run(args: argparse.Namespace) -> int:
             raise UsageError(f"--quantization is for --to ctranslate2, found --to {args.to}; leave it out")
         write = partial(write_ctranslate2, quantization=args.quantization)
     check_new(args.out)
-    trained = load_chosen(args)
+    trained = load_chosen(args, translates=None)
     with refusing(args, ExportError):
         notes = write(trained, args.out)
     print(f"{args.out} holds the model for {args.to}")

@@ -21,18 +21,25 @@ model lacks here (padding, unknown) has a row of zeros and is never written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from minitransformer.apps.exchange.published import OurIds, Published, activation_of
-from minitransformer.apps.exchange.reading import Fields, read_weights, shown
+from minitransformer.apps.exchange.reading import Fields, Tensors
+from minitransformer.apps.exchange.writing import PROGRAMS
 from minitransformer.arrays import Array
 from minitransformer.data import UNKNOWN, TokenizerJson, Vocabulary, order, read_tokenizer
 from minitransformer.files import FileError, read_file
+from minitransformer.nn import ModelOptions
+from minitransformer.options import OptionError
 
+CLASSES: Mapping[str, str] = PROGRAMS["decoders"]
+"""The architectures of decoders alone, and their classes."""
+NOT_LEARNED = (".attn.bias", ".attn.masked_bias", "rotary_emb.inv_freq")
+"""The last parts of the names of tensors that hold nothing learned: causal masks and frequencies."""
 LONGEST = 2048
 """The most tokens that are read at a time; more would need memory that grows with their square."""
 
@@ -48,15 +55,16 @@ def read_decoder(folder: Path, config: Fields) -> Published:
         If tokenizers is not installed.
     """
     kind = config.text("model_type")
-    options = _gpt2(config) if kind == "gpt2" else _llama(config, kind)
+    options, layout = (_gpt2(config), PROGRAMS["gpt2"]) if kind == "gpt2" else (_llama(config, kind), PROGRAMS["llama"])
+    options |= layout["options"]
     size = config.integer("vocab_size", at_least=1)
     tokeniser, ids, begins = _tokeniser(folder, config, size)
-    where, tensors = read_weights(folder, "AutoModelForCausalLM")
-    take = _Tensors(where, tensors)
-    state: dict[str, Array] = {}
-    (_take_gpt2 if kind == "gpt2" else _take_llama)(take, state, options, ids)
-    take.finish()
-    model = {**options, "dropout": 0.0, "output_bias": True, "scale_embeddings": False, "start_token": begins}
+    take = Tensors(folder, CLASSES[kind])
+    try:
+        state = _take(take, layout, ModelOptions().changed(**options), ids)
+    except OptionError as error:
+        raise FileError(f"{config.path}: {error}") from error
+    model = {**options, "dropout": 0.0, "output_bias": True, "start_token": begins}
     window = min(options.get("max_length", config.integer("max_position_embeddings", LONGEST)), LONGEST)
     return Published(
         model={**model, "window": window, "dtype": take.dtype},
@@ -80,10 +88,7 @@ def _gpt2(config: Fields) -> dict[str, Any]:
         "n_heads": config.integer("n_head", at_least=1),
         "n_layers": config.integer("n_layer", at_least=1, at_most=10_000),
         "d_ff": config.integer("n_inner", 4 * d_model, at_least=1),
-        "norm": "pre",
-        "positions": "learned",
         "max_length": config.integer("n_positions", at_least=2),
-        "attention_bias": True,
         "activation": activation_of(config, "gelu_new"),
         "layer_norm_eps": config.number("layer_norm_epsilon", 1e-5),
         "share_embeddings": config.boolean("tie_word_embeddings", True),
@@ -108,13 +113,8 @@ def _llama(config: Fields, kind: str) -> dict[str, Any]:
         "d_v": size,
         "n_layers": config.integer("num_hidden_layers", at_least=1, at_most=10_000),
         "d_ff": config.integer("intermediate_size", at_least=1),
-        "norm": "rms",
-        "positions": "rotary",
-        "position_layout": "halves",
         **_frequencies(config),
         "attention_bias": "inputs" if kind == "qwen2" else config.boolean("attention_bias", False),
-        "feed_forward_bias": False,
-        "activation": "swiglu",
         "layer_norm_eps": config.number("rms_norm_eps", 1e-6),
         "share_embeddings": config.boolean("tie_word_embeddings", False),
     }
@@ -186,90 +186,51 @@ def _token(config: Fields, name: str, size: int) -> int | None:
     return value
 
 
-class _Tensors:
-    """The tensors of a model, each to be taken once."""
-
-    def __init__(self, path: Path, tensors: dict[str, Array]) -> None:
-        self.path = path
-        for first in ("transformer.", "model."):
-            tensors = {name.removeprefix(first): array for name, array in tensors.items()}
-        self._left = tensors
-        self.dtype = "float64" if any(array.dtype == np.float64 for array in tensors.values()) else "float32"
-
-    def __call__(self, name: str, *shape: int) -> Array:
-        if name not in self._left:
-            raise FileError(f"{self.path} has no tensor {name}, expected one of shape {shape}")
-        array = self._left.pop(name)
-        if array.shape != shape:
-            raise FileError(f"{self.path}: {name} has shape {array.shape}, expected {shape}")
-        return array.astype(self.dtype)
-
-    def drop(self, belongs: Callable[[str], bool]) -> None:
-        """Forget tensors that hold nothing learned."""
-        self._left = {name: array for name, array in self._left.items() if not belongs(name)}
-
-    def finish(self) -> None:
-        """Raise a FileError if a tensor was not taken."""
-        if self._left:
-            raise FileError(f"{self.path} has tensors that the model has not: {shown(sorted(self._left))}")
-
-
-def _take_tables(take: _Tensors, state: dict[str, Array], options: Mapping[str, Any], ids: OurIds, name: str) -> None:
-    """Take the embedding and the last layer."""
-    size = int(ids.rows.max()) + 1
-    table = take(name, size, options["d_model"])
-    state["target_embedding.table"] = ids.table(table)
-    take.drop(lambda one: one == "lm_head.weight" and options["share_embeddings"])
-    if not options["share_embeddings"]:
-        state["output"] = ids.table(take("lm_head.weight", size, options["d_model"]))
+def _take(take: Tensors, layout: Mapping[str, Any], options: ModelOptions, ids: OurIds) -> dict[str, Array]:
+    """Return all parameters by our names."""
+    take.left = {name.removeprefix(layout["prefix"]): array for name, array in take.left.items()}
+    d_model, size, tied = options.d_model, int(ids.rows.max()) + 1, options.share_embeddings
+    for name in [*take.left]:
+        if name.endswith(NOT_LEARNED) or (tied and name == "lm_head.weight"):
+            del take.left[name]
+    state = {"target_embedding.table": ids.table(take(layout["embedding"], size, d_model))}
+    if not tied:
+        state["output"] = ids.table(take("lm_head.weight", size, d_model))
     state["output_bias"] = ids.bias(np.zeros(size, take.dtype))
+    if options.positions == "learned":
+        state["target_embedding.positions"] = take(layout["positions"], options.max_length, d_model)
+    turn = -1 if layout["transposed"] else 1
+    for ours, theirs in parameters(layout, options):
+        parts = [take(name, *shape[::turn]) for name, shape in theirs.items()]
+        state[ours] = np.concatenate([part.T if turn < 0 else part for part in parts], axis=-1)
+    take.finish()
+    return state
 
 
-def _take_gpt2(take: _Tensors, state: dict[str, Array], options: Mapping[str, Any], ids: OurIds) -> None:
-    d, f = options["d_model"], options["d_ff"]
-    take.drop(lambda name: name.endswith((".attn.bias", ".attn.masked_bias")))  # the causal mask
-    _take_tables(take, state, options, ids, "wte.weight")
-    state["target_embedding.positions"] = take("wpe.weight", options["max_length"], d)
-    for i in range(options["n_layers"]):
-        ours, theirs = f"decoder.layers.{i}", f"h.{i}"
-        for name, there, shape in (
-            ("self_attention.{}_in", "attn.c_attn", (d, 3 * d)),
-            ("self_attention.{}_out", "attn.c_proj", (d, d)),
-            ("feed_forward.{}1", "mlp.c_fc", (d, f)),
-            ("feed_forward.{}2", "mlp.c_proj", (f, d)),
-        ):
-            state[f"{ours}.{name.format('w')}"] = take(f"{theirs}.{there}.weight", *shape)
-            state[f"{ours}.{name.format('b')}"] = take(f"{theirs}.{there}.bias", shape[1])
-        for k, norm in ((1, "ln_1"), (3, "ln_2")):
-            _take_norm(take, state, f"{ours}.residual{k}.layer_norm", f"{theirs}.{norm}", d)
-    _take_norm(take, state, "decoder.final_norm", "ln_f", d)
-
-
-def _take_norm(take: _Tensors, state: dict[str, Array], ours: str, theirs: str, d: int, bias: bool = True) -> None:
-    state[f"{ours}.gain"] = take(f"{theirs}.weight", d)
-    if bias:
-        state[f"{ours}.bias"] = take(f"{theirs}.bias", d)
-
-
-def _take_llama(take: _Tensors, state: dict[str, Array], options: Mapping[str, Any], ids: OurIds) -> None:
-    d, f, d_k = options["d_model"], options["d_ff"], options["d_k"]
-    queries, keys = options["n_heads"] * d_k, options["n_kv_heads"] * d_k
-    biased = options["attention_bias"]
-    take.drop(lambda name: name.endswith("rotary_emb.inv_freq"))
-    _take_tables(take, state, options, ids, "embed_tokens.weight")
-    for i in range(options["n_layers"]):
-        ours, theirs = f"decoder.layers.{i}", f"layers.{i}"
-        inputs = [(f"{theirs}.self_attn.{letter}_proj", n) for letter, n in (("q", queries), ("k", keys), ("v", keys))]
-        attention = f"{ours}.self_attention"
-        state[f"{attention}.w_in"] = np.concatenate([take(f"{name}.weight", n, d).T for name, n in inputs], axis=1)
-        state[f"{attention}.w_out"] = take(f"{theirs}.self_attn.o_proj.weight", d, queries).T
-        if biased:
-            state[f"{attention}.b_in"] = np.concatenate([take(f"{name}.bias", n) for name, n in inputs])
-        if biased is True:
-            state[f"{attention}.b_out"] = take(f"{theirs}.self_attn.o_proj.bias", d)
-        gates = [take(f"{theirs}.mlp.{name}_proj.weight", f, d).T for name in ("gate", "up")]
-        state[f"{ours}.feed_forward.w1"] = np.concatenate(gates, axis=1)
-        state[f"{ours}.feed_forward.w2"] = take(f"{theirs}.mlp.down_proj.weight", d, f).T
-        for k, norm in ((1, "input_layernorm"), (3, "post_attention_layernorm")):
-            _take_norm(take, state, f"{ours}.residual{k}.layer_norm", f"{theirs}.{norm}", d, bias=False)
-    _take_norm(take, state, "decoder.final_norm", "norm", d, bias=False)
+def parameters(layout: Mapping[str, Any], options: ModelOptions) -> Iterator[tuple[str, dict[str, tuple[int, ...]]]]:
+    """Yield each parameter of the layers, and the tensors that hold it side by side, with the shape of each part."""
+    d_model, d_ff, n_heads, n_groups = options.d_model, options.d_ff, options.n_heads, options.kv_heads
+    projections = n_heads * options.key_size, n_groups * options.key_size, n_groups * options.value_size
+    inner = (d_ff, d_ff) if options.activation == "swiglu" else (d_ff,)
+    affine: dict[str, tuple[int, tuple[int, ...], Any]] = {
+        "self_attention.{}_in": (d_model, projections, options.attention_bias),
+        "self_attention.{}_out": (n_heads * options.value_size, (d_model,), options.attention_bias is True),
+        "feed_forward.{}1": (d_model, inner, options.feed_forward_bias),
+        "feed_forward.{}2": (d_ff, (d_model,), options.feed_forward_bias),
+    }
+    norms = [("decoder.final_norm", layout["final_norm"])]
+    for i in range(options.decoder_layers):
+        for name, modules in layout["layer"].items():
+            ours, theirs = f"decoder.layers.{i}.{name}", [f"{layout['layers']}.{i}.{module}" for module in modules]
+            if name not in affine:
+                norms.append((ours, theirs[0]))
+                continue
+            inputs, outputs, biased = affine[name]
+            sizes = dict(zip(theirs, outputs if len(theirs) > 1 else [sum(outputs)], strict=True))
+            yield ours.format("w"), {f"{one}.weight": (inputs, n) for one, n in sizes.items()}
+            if biased:
+                yield ours.format("b"), {f"{one}.bias": (n,) for one, n in sizes.items()}
+    for ours, there in norms:
+        yield f"{ours}.gain", {f"{there}.weight": (d_model,)}
+        if options.norm != "rms":
+            yield f"{ours}.bias", {f"{there}.bias": (d_model,)}

@@ -43,15 +43,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minitransformer import ops
-from minitransformer.apps.exchange.decoders import read_decoder
+from minitransformer.apps.exchange.decoders import CLASSES, read_decoder
 from minitransformer.apps.exchange.published import OurIds, Published, activation_of, arrange, read_pieces
-from minitransformer.apps.exchange.reading import Fields, read_ids, read_weights, shown
+from minitransformer.apps.exchange.reading import Fields, Tensors, read_ids, shown
 from minitransformer.arrays import Array, to_numpy
 from minitransformer.data import START
 from minitransformer.files import FileError
 
-DECODERS = ("gpt2", "llama", "mistral", "qwen2")
-"""The architectures of decoders alone."""
 SAME_HERE: Mapping[str, Sequence[Any]] = {
     "normalize_before": (False,),
     "normalize_embedding": (False,),
@@ -127,26 +125,26 @@ def read_huggingface(folder: Path) -> Published:
     if not folder.is_dir():
         raise FileError(f"there is no folder {folder}; give the one that holds config.json and model.safetensors")
     config = Fields(folder / "config.json")
-    if config.values.get("model_type") in DECODERS:
+    if config.values.get("model_type") in CLASSES:
         return read_decoder(folder, config)
     if config.values.get("model_type") != "marian":
-        raise config.error("model_type", f"marian, {', '.join(DECODERS)}: ours has no other architectures")
+        raise config.error("model_type", f"marian, {', '.join(CLASSES)}: ours has no other architectures")
     for name, allowed in SAME_HERE.items():
         config.require(name, *allowed, why="MarianMTModel computes nothing else")
     generation = folder / "generation_config.json"
     rules = Fields(generation) if generation.exists() else config
     source, target = _vocabularies(folder, config, rules)
-    weights, tensors = read_weights(folder, "MarianMTModel")
+    take = Tensors(folder, "MarianMTModel")
     sizes = {
         "d_model": config.integer("d_model", at_least=1),
         "n_heads": _same(config, "attention_heads", at_least=1),
-        "n_layers": config.integer("encoder_layers", at_least=1, at_most=len(tensors)),
-        "n_decoder_layers": config.integer("decoder_layers", at_least=1, at_most=len(tensors)),
+        "n_layers": config.integer("encoder_layers", at_least=1, at_most=len(take.left)),
+        "n_decoder_layers": config.integer("decoder_layers", at_least=1, at_most=len(take.left)),
         "d_ff": _same(config, "ffn_dim", at_least=1),
     }
     if sizes["d_model"] % sizes["n_heads"]:
         raise config.error("d_model", f"a multiple of the {sizes['n_heads']} attention heads")
-    state, share = _state(weights, tensors, config, sizes, source, target)
+    state, share = _state(take, config, sizes, source, target)
     search, notes = _search(rules, target, config)
     model = {
         **sizes,
@@ -223,24 +221,16 @@ def _check_size(config: Fields, name: str, path: Path, tokens: Sequence[str]) ->
 
 
 def _state(
-    path: Path, tensors: dict[str, Array], config: Fields, sizes: Mapping[str, int], source: OurIds, target: OurIds
+    take: Tensors, config: Fields, sizes: Mapping[str, int], source: OurIds, target: OurIds
 ) -> tuple[dict[str, Array], Any]:
     """Return the parameters by our names, and what they share; the tensors are used up."""
-    dtype = np.float64 if any(array.dtype == np.float64 for array in tensors.values()) else np.float32
+    path, tensors = take.path, take.left
     d_model, d_ff = sizes["d_model"], sizes["d_ff"]
-
-    def take(name: str, shape: tuple[int, ...]) -> Array:
-        if name not in tensors:
-            raise FileError(f"{path} has no tensor {name}, expected one of shape {shape}")
-        array = tensors.pop(name)
-        if array.shape != shape:
-            raise FileError(f"{path}: {name} has shape {array.shape}, expected {shape}")
-        return array.astype(dtype)
 
     def table(names: Sequence[str], ids: OurIds) -> Array:
         """Return a table in our order that may have several names; they must hold the same."""
         shape = (len(ids.rows) - ids.start_is_copy, d_model)
-        found = [take(name, shape) for name in names if name in tensors] or [take(names[0], shape)]
+        found = [take(name, *shape) for name in names if name in tensors] or [take(names[0], *shape)]
         for other in found[1:]:
             if not np.array_equal(other, found[0]):
                 raise FileError(f"{path}: {' and '.join(names)} differ, but {config.path.name} says they are one")
@@ -269,15 +259,14 @@ def _state(
             share = "inputs"
             del state["target_embedding.table"]
     size = len(target.rows) - target.start_is_copy
-    bias = take("final_logits_bias", (1, size))[0] if "final_logits_bias" in tensors else np.zeros(size, dtype)
+    bias = take("final_logits_bias", 1, size)[0] if "final_logits_bias" in tensors else np.zeros(size, take.dtype)
     state["output_bias"] = target.bias(bias)
     lengths = {"D": d_model, "F": d_ff, "3": d_model, "H": d_model}
     for one in parameters(sizes["n_layers"], sizes["n_decoder_layers"]):
         shape = tuple(lengths[axis] for axis in one.axes)
-        parts = [take(name, shape[::-1] if one.transposed else shape) for name in one.theirs]
+        parts = [take(name, *(shape[::-1] if one.transposed else shape)) for name in one.theirs]
         state[one.ours] = np.concatenate([part.T if one.transposed else part for part in parts], axis=-1)
-    if tensors:
-        raise FileError(f"{path} has tensors that MarianMTModel has not: {shown(sorted(tensors))}")
+    take.finish()
     return {name: np.require(array, requirements="C") for name, array in state.items()}, share
 
 

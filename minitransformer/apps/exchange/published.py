@@ -18,7 +18,15 @@ from minitransformer.arrays import Array, to_numpy
 from minitransformer.data import START, UNKNOWN, Pieces, Tokeniser, Vocabulary
 from minitransformer.files import FileError, read_file
 from minitransformer.tasks import Corpus, TextCorpus, build
-from minitransformer.training import Checkpoint, Configuration, Provenance, RunFolder, TrainingState, create_run
+from minitransformer.training import (
+    Checkpoint,
+    Configuration,
+    Provenance,
+    RunFolder,
+    TrainingState,
+    create_run,
+    open_model,
+)
 
 ACTIVATIONS = {
     "relu": "relu", "swish": "silu", "silu": "silu", "gelu": "gelu", "gelu_new": "gelu_tanh",
@@ -191,8 +199,7 @@ def write_run(published: Published, out: Path) -> RunFolder:
     try:
         task = build("characters" if published.decoder_only else "text")
         configuration = Configuration.of_task(task, **published.model, **published.search)
-        model = configuration.build_model(len(source), len(target), source is target)
-        model.load_state_dict(published.state)
+        open_model(configuration, source, target, published.state)
     except ValueError as error:
         raise FileError(f"the model cannot be built: {error}") from error
     if published.decoder_only:

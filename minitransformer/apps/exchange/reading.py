@@ -171,6 +171,51 @@ def read_weights(folder: Path, model: str) -> tuple[Path, dict[str, Array]]:
     raise FileError(f"there is no file {path}")
 
 
+class Tensors:
+    """The tensors of a folder of transformers, each to be taken once.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder.
+    model : str
+        The class of transformers that reads the same.
+
+    Attributes
+    ----------
+    path : Path
+        For messages.
+    left : dict
+        The tensors that have not been taken, by name.
+    dtype : str
+        The type of those that are taken.
+
+    Raises
+    ------
+    FileError
+        As `read_weights`; when a tensor is taken that is missing or has another shape; from ``finish``, if one is left.
+    """
+
+    def __init__(self, folder: Path, model: str) -> None:
+        self.model = model
+        self.path, self.left = read_weights(folder, model)
+        self.dtype = "float64" if any(array.dtype == np.float64 for array in self.left.values()) else "float32"
+
+    def __call__(self, name: str, *shape: int) -> Array:
+        """Return a tensor of this shape."""
+        if name not in self.left:
+            raise FileError(f"{self.path} has no tensor {name}, expected one of shape {shape}")
+        array = self.left.pop(name)
+        if array.shape != shape:
+            raise FileError(f"{self.path}: {name} has shape {array.shape}, expected {shape}")
+        return array.astype(self.dtype)
+
+    def finish(self) -> None:
+        """Raise a FileError if a tensor was not taken."""
+        if self.left:
+            raise FileError(f"{self.path} has tensors that {self.model} has not: {shown(sorted(self.left))}")
+
+
 def read_tensors(path: Path) -> dict[str, Array]:
     """Return the tensors of a file of safetensors, as NumPy arrays by name.
 

@@ -7,30 +7,29 @@ layer norm treats all alike. So every axis of features is put into the other ord
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import save
 
 from minitransformer.apps.exchange.huggingface import parameters
 from minitransformer.apps.exchange.published import ACTIVATIONS
+from minitransformer.apps.exchange.to_decoders import write_decoder
 from minitransformer.apps.exchange.writing import (
     CARRIED,
     CARRIED_RULES,
     head_sizes,
-    new_folder,
     require_carried,
     require_same,
     sentencepiece_models,
+    write_folder,
 )
 from minitransformer.arrays import Array
 from minitransformer.data import END, PAD, START, UNKNOWN, Tokeniser
 from minitransformer.decoding import SearchOptions
-from minitransformer.nn import ModelOptions
+from minitransformer.nn import LanguageModel, ModelOptions
 from minitransformer.training import TrainedRun
 
 LONGEST = 512
@@ -40,7 +39,7 @@ POSITIONS = 1024
 
 
 def write_huggingface(run: TrainedRun, out: Path) -> list[str]:
-    """Write a run as a folder of MarianMTModel.
+    """Write a run as a folder of MarianMTModel, or a decoder alone as one of GPT-2 or Llama (see `to_decoders`).
 
     Parameters
     ----------
@@ -57,10 +56,12 @@ def write_huggingface(run: TrainedRun, out: Path) -> list[str]:
     Raises
     ------
     ExportError
-        If the model computes what MarianMTModel cannot.
+        If the model computes what theirs cannot.
     RunError
         If the folder exists already, or cannot be written.
     """
+    if isinstance(run.model, LanguageModel):
+        return write_decoder(run, out)
     options = run.transformer.options
     _check(options)
     state = run.transformer.state_dict()
@@ -73,13 +74,7 @@ def write_huggingface(run: TrainedRun, out: Path) -> list[str]:
         files |= _vocabularies(run.source, run.target)
     else:
         notes.append(f"tokens of the kind {kinds} have no tokeniser there: give the ids of this run")
-    with new_folder(out) as aside:
-        for name, value in files.items():
-            text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
-            (aside / name).write_text(text, encoding="utf-8", newline="\n")
-        for name, model in models.items():
-            (aside / name).write_bytes(model)
-        (aside / "model.safetensors").write_bytes(save(tensors, metadata={"format": "pt"}))
+    write_folder(out, files | models, tensors)
     return notes
 
 
@@ -108,34 +103,29 @@ def _tensors(state: Mapping[str, Array], options: ModelOptions) -> Iterator[tupl
         order = np.concatenate((order[0::2], order[1::2]))
     source = state["source_embedding.table"][:, order]
     if "target_embedding.table" not in state and "output" not in state:
-        yield "model.shared.weight", _ordered(source)
+        yield "model.shared.weight", source
         n_target = len(source)
     else:
         target = state.get("target_embedding.table", state["source_embedding.table"])[:, order]
-        yield "model.encoder.embed_tokens.weight", _ordered(source)
-        yield "model.decoder.embed_tokens.weight", _ordered(target)
+        yield "model.encoder.embed_tokens.weight", source
+        yield "model.decoder.embed_tokens.weight", target
         if "output" in state:
-            yield "lm_head.weight", _ordered(state["output"][:, order])
+            yield "lm_head.weight", state["output"][:, order]
         n_target = len(target)
     bias = state.get("output_bias", np.zeros(n_target, source.dtype))
-    yield "final_logits_bias", _ordered(bias[None])
+    yield "final_logits_bias", bias[None]
     for one in parameters(options.n_layers, options.decoder_layers):
         if one.ours in state:
             value = _permuted(state[one.ours], one.axes, order)
         else:  # attention without biases
             value = np.zeros(d_model * len(one.theirs), source.dtype)
         for name, part in zip(one.theirs, np.split(value, len(one.theirs), axis=-1), strict=True):
-            yield name, _ordered(part.T if one.transposed else part)
+            yield name, part.T if one.transposed else part
 
 
 def _permuted(value: Array, axes: str, order: NDArray[np.int64]) -> Array:
     """Return a parameter with its features in another order."""
     return value.take(order, axis=axes.index("D")) if "D" in axes else value
-
-
-def _ordered(array: Array) -> Array:
-    """Return an array in C order: safetensors writes other orders wrongly."""
-    return np.require(array, requirements="C")
 
 
 def _config(run: TrainedRun, state: Mapping[str, Array]) -> dict[str, Any]:

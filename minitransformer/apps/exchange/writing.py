@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from safetensors.numpy import save
+
+from minitransformer.arrays import Array
 from minitransformer.data import Bpe, Pieces
 from minitransformer.durable import PARTIAL, put_in_place
 from minitransformer.files import read_toml, reason
@@ -102,3 +107,20 @@ def new_folder(out: Path) -> Iterator[Path]:
         raise RunError(f"cannot write {out}: {reason(error)}") from error
     except RunError as error:  # name the folder that was asked for
         raise RunError(f"{error}".replace(f"{aside}", f"{out}")) from error
+
+
+def write_folder(out: Path, files: Mapping[str, Any], tensors: Mapping[str, Array]) -> None:
+    """Write a new folder for transformers: files of bytes or JSON, by their names, and ``model.safetensors``.
+
+    Raises
+    ------
+    RunError
+        If there is something at the path already, or it cannot be written.
+    """
+    with new_folder(out) as aside:
+        for name, value in files.items():
+            raw = value if isinstance(value, bytes) else f"{json.dumps(value, indent=2, ensure_ascii=False)}\n".encode()
+            (aside / name).write_bytes(raw)
+        # safetensors writes arrays that are not in C order wrongly
+        ordered = {name: np.require(array, requirements="C") for name, array in tensors.items()}
+        (aside / "model.safetensors").write_bytes(save(ordered, metadata={"format": "pt"}))
