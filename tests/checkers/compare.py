@@ -194,22 +194,23 @@ def tables(results: dict[str, dict[str, list[Outcome]]]) -> str:
             "",
         ]
     names = [name for name in CHECKERS if any(name in by_checker for by_checker in results.values())]
-    lines += ["### Reported cases", "", f"| case | gradient | precision | {' | '.join(names)} |"]
-    lines += ["|---|---|---|" + "---|" * len(names)]
+    lines += ["### Reported cases", "", f"| case | precisions | {' | '.join(names)} | difficulty |"]
+    lines += ["|---|---|" + "---|" * (len(names) + 1)]
     for sample in REPORTED:
-        for dtype in (dtype for dtype in sample.dtypes if dtype in results):
-            verdicts = [
-                next((o.verdict for o in results[dtype].get(name, []) if o.name == sample.name), "") for name in names
-            ]
-            label = "right" if sample.right else "wrong"
-            lines.append(f"| {sample.name} | {label} | {dtype} | {' | '.join(verdicts)} |")
+        dtypes = [dtype for dtype in sample.dtypes if dtype in results]
+        mistaken = REJECTED if sample.right else ACCEPTED
+        cells = [
+            ", ".join(
+                dtype.removeprefix("float")
+                for dtype in dtypes
+                if (sample.name, mistaken) in [(o.name, o.verdict) for o in results[dtype].get(name, [])]
+            )
+            for name in names
+        ]
+        bits = ", ".join(dtype.removeprefix("float") for dtype in dtypes)
+        label = "" if sample.right else " (wrong)"
+        lines.append(f"| [{sample.name}]({sample.source}){label} | {bits} | {' | '.join(cells)} | {sample.note} |")
     return "\n".join(lines) + "\n"
-
-
-def cases() -> str:
-    """Return the list of the reported cases with what their threads say, as Markdown."""
-    return "\n".join(f"- [{s.source.removeprefix('https://github.com/')}]({s.source}), {s.name}: {s.note}."
-                     for s in REPORTED) + "\n"  # fmt: skip
 
 
 def counts() -> str:
@@ -285,7 +286,7 @@ def main() -> None:
         print(mistakes(results))
     if args.write:
         document = DOCUMENT.read_text("utf-8")
-        for mark, content in (("counts", counts()), ("cases", cases()), ("tables", f"{machine()}\n{text}")):
+        for mark, content in (("counts", counts()), ("tables", f"{machine()}\n{text}")):
             document = replace(document, mark, content)
         DOCUMENT.write_text(document, "utf-8")
 

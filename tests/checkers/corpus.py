@@ -41,7 +41,7 @@ def has_gradient(sample: Sample) -> bool:
     return not sample.kink and any(g is not None and g.any() for g in sample.backward(*inputs, d_y))
 
 
-TWINS = [twin(sample) for sample in HARD if sample.refutable and has_gradient(sample)]
+TWINS = [twin(sample) for sample in HARD if has_gradient(sample)]
 CORPUS: list[Sample] = [*GALLERY, *TWINS, *HARD, *REPORTED]
 
 

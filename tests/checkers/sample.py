@@ -39,7 +39,7 @@ class Sample:
     rounding: float = 64.0
     """The error of a right gradient that rounding explains, in units of the precision and of its largest entry."""
     refutable: bool = True
-    """Whether a gradient that is a quarter too large is called wrong in all draws; else it may be undecided."""
+    """Whether a wrong gradient is called wrong in all draws; else it may be undecided, but never right."""
     source: str = ""
     """The thread from which a reported case was rebuilt."""
 

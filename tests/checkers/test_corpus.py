@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pytest
 from adapters import OURS, quietly
-from compare import Outcome, cases, compare, counts, limit, replace, row, run, tables
+from compare import Outcome, compare, counts, limit, replace, row, run, tables
 from corpus import CORPUS, TWINS, of
 from from_gallery import GALLERY, NO_PLAIN_FORM, samples
 from reported import REPORTED
@@ -78,6 +78,15 @@ def distance(found, expected):
     return np.abs(found - expected).max() / max(np.abs(found).max(), np.abs(expected).max())
 
 
+def test_a_reported_case_names_the_precisions_in_which_a_checker_was_wrong():
+    shown = [(REPORTED[0], "accepted", "64"), (REPORTED[2], "rejected", "64"), (REPORTED[2], "kink", "")]
+    for sample, said, wrong in shown:
+        found = {"float64": {OURS: [Outcome(sample.name, sample.right, False, said, "", 1.0, 4)]}, "float32": {}}
+        line = next(line for line in tables(found).splitlines() if line.startswith(f"| [{sample.name}]"))
+        label, bits = "" if sample.right else " (wrong)", "64, 32" if "float32" in sample.dtypes else "64"
+        assert line == f"| [{sample.name}]({sample.source}){label} | {bits} | {wrong} | {sample.note} |"
+
+
 def test_a_comparison_counts_verdicts_and_calls():
     chosen = [OWN["x² at 1e6"], next(sample for sample in GALLERY if sample.name == "tanh: input for output")]
     results = run(OURS, chosen, "float64", repeats=1)
@@ -89,9 +98,11 @@ def test_a_comparison_counts_verdicts_and_calls():
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
 def test_our_check_calls_no_right_gradient_wrong_and_accepts_no_wrong_one(dtype):
+    hidden = {sample.name for sample in TWINS if not sample.refutable}
     for right, allowed in ((True, {"accepted", "kink", "undecided"}), (False, {"rejected"})):
         results = run(OURS, of(dtype, right), dtype, repeats=1)
-        assert not [(result.name, result.verdict) for result in results if result.verdict not in allowed]
+        failed = [(result.name, result.verdict) for result in results if result.verdict not in allowed]
+        assert not [found for found in failed if found[0] not in hidden or found[1] != "undecided"]
         assert {result.name for result in results if result.verdict == "kink"} <= {
             sample.name for sample in CORPUS if sample.kink
         }
@@ -160,13 +171,10 @@ def test_finished_rows_are_kept_and_a_row_that_was_cut_off_is_not(tmp_path, monk
 
 
 def test_the_tables_stand_between_their_marks():
-    text = "a <!-- cases: start -->\nold\n<!-- cases: end --> b"
-    assert replace(text, "cases", cases()).startswith(
-        "a <!-- cases: start -->\n\n- [pytorch/pytorch/pull/59615](https:"
-    )
-    assert replace(text, "cases", "new") == "a <!-- cases: start -->\n\nnew\n<!-- cases: end --> b"
-    with pytest.raises(ValueError, match=r"checkers\.md has no <!-- counts: start -->"):
-        replace(text, "counts", counts())
+    text = "a <!-- counts: start -->\nold\n<!-- counts: end --> b"
+    assert replace(text, "counts", "new") == "a <!-- counts: start -->\n\nnew\n<!-- counts: end --> b"
+    with pytest.raises(ValueError, match=r"checkers\.md has no <!-- tables: start -->"):
+        replace(text, "tables", counts())
 
 
 def test_an_exception_is_a_rejection():
