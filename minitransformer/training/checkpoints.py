@@ -28,7 +28,7 @@ from minitransformer.durable import (
 )
 from minitransformer.files import FileError, parse_json, reason, require_regular_file
 from minitransformer.options import OptionError, Options
-from minitransformer.training.errors import RunError
+from minitransformer.training.errors import RunError, refusing
 from minitransformer.training.options import TrainingOptions
 from minitransformer.training.state import State
 
@@ -325,10 +325,8 @@ def read_state(checkpoint: Checkpoint, kind: type[S]) -> S:
     RunError
         If a value is missing, unknown or impossible.
     """
-    try:
+    with refusing(OptionError, f"{checkpoint.path} is not a checkpoint of this kind: "):
         return kind.from_flat(checkpoint.state)
-    except OptionError as error:
-        raise RunError(f"{checkpoint.path} is not a checkpoint of this kind: {error}") from error
 
 
 def _check_contents(checkpoint: Checkpoint) -> None:
@@ -340,11 +338,9 @@ def _check_contents(checkpoint: Checkpoint) -> None:
                 raise RunError(f"{path}: {part}.{name} holds {array.dtype}, expected numbers")
             if part != "optimiser" and not np.isfinite(array).all():
                 raise RunError(f"{path}: {part}.{name} holds values that are not finite; use another checkpoint")
-    try:
+    with refusing(OptionError, f"{path} has an impossible state: "):
         known = State.declarations().keys() & state.keys() if isinstance(state, Mapping) else ()
         step = State.from_flat({name: state[name] for name in known}).step
-    except OptionError as error:
-        raise RunError(f"{path} has an impossible state: {error}") from error
     if path is not None and (match := _NAME.fullmatch(path.name)) and int(match[1]) != step:
         raise RunError(f"{path} is the checkpoint of step {step}; rename it back")
 

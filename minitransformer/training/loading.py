@@ -18,7 +18,7 @@ from minitransformer.tasks import Task
 from minitransformer.tasks.corpus import Tokenisers
 from minitransformer.training.checkpoints import Checkpoint, Report, read_checkpoint, read_state, warn
 from minitransformer.training.configuration import Configuration
-from minitransformer.training.errors import RunError
+from minitransformer.training.errors import RunError, refusing
 from minitransformer.training.low_rank import adapted, digest_of, merge
 from minitransformer.training.provenance import check_weights
 from minitransformer.training.run import RunFolder
@@ -202,13 +202,10 @@ def load(
 
     configuration, (source, target), checkpoint, chosen = ranks.first(read)
     state = with_start(configuration, checkpoint.mean if chosen == "mean" else checkpoint.model, ranks)
-    try:
+    before = f"{run.path}: configuration, vocabulary and checkpoint do not belong together: "
+    with refusing(ValueError, before):
         task = configuration.build_task()
         model = open_model(configuration, source, target, state)
-    except ValueError as error:
-        raise RunError(
-            f"{run.path}: configuration, vocabulary and checkpoint do not belong together: {error}"
-        ) from error
     checkpoint = checkpoint._replace(model={}, optimiser={}, mean={})
     return TrainedRun(model.arrange_for_decoding(), task, source, target, checkpoint, chosen, configuration)
 

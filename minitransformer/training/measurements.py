@@ -12,7 +12,7 @@ from typing import Any
 from minitransformer.durable import append, flush_file, write_durably
 from minitransformer.files import FileError, parse_json, read_file
 from minitransformer.options import Options, option
-from minitransformer.training.errors import RunError, writing
+from minitransformer.training.errors import refusing, writing
 
 
 class Measurements:
@@ -56,18 +56,14 @@ class Measurements:
     def _parse(self, only_last: bool = False) -> list[dict[str, Any]]:
         if not self.path.exists():
             return []
-        try:
+        with refusing(FileError):
             lines = read_file(self.path).split(b"\n")
-        except FileError as error:
-            raise RunError(f"{error}") from error
         whole = [number for number, line in enumerate(lines, 1) if line.startswith(b"{") and line.endswith(b"}")]
         end = max(whole, default=0)
         found = []
         for number in range(max(1, end) if only_last else 1, end + 1):
-            try:
+            with refusing(ValueError, f"{self.path}, line {number} is not a measurement: ", "; remove the line"):
                 found.append(_measurement(lines[number - 1]))
-            except ValueError as error:
-                raise RunError(f"{self.path}, line {number} is not a measurement: {error}; remove the line") from error
         return found
 
     def cut(self, step: int) -> None:

@@ -13,7 +13,7 @@ from minitransformer.tasks import Corpus, TextCorpus
 from minitransformer.tasks.corpus import Tokenisers
 from minitransformer.training.checkpoints import Checkpoint
 from minitransformer.training.configuration import Configuration
-from minitransformer.training.errors import RunError
+from minitransformer.training.errors import RunError, refusing
 from minitransformer.training.run import CONFIGURATION, DATA, PAIRS, TEXT, VOCABULARY, RunFolder
 
 
@@ -136,10 +136,8 @@ def _provenance_of(checkpoint: Checkpoint) -> Provenance | None:
     """
     if (values := checkpoint.state.get("provenance")) is None:
         return None
-    try:
+    with refusing(OptionError, f"{checkpoint.path} does not say what it was trained with: "):
         return Provenance.from_flat(values)
-    except OptionError as error:
-        raise RunError(f"{checkpoint.path} does not say what it was trained with: {error}") from error
 
 
 def digests_of(corpus: Corpus | TextCorpus) -> dict[str, str]:

@@ -8,7 +8,7 @@ from minitransformer.tasks.corpus import Tokenisers
 from minitransformer.training.checkpoints import Checkpoint, Report, read_state
 from minitransformer.training.configuration import Configuration
 from minitransformer.training.creating import complete
-from minitransformer.training.errors import RunError
+from minitransformer.training.errors import refusing
 from minitransformer.training.loading import load, load_start
 from minitransformer.training.provenance import check_data, check_weights
 from minitransformer.training.run import DATA, VOCABULARY, RunFolder
@@ -84,13 +84,11 @@ def resume(run: RunFolder, report: Report, ranks: Ranks = ALONE, fork: bool = Fa
         return configuration, checkpoint, tokenisers, begun
 
     configuration, checkpoint, tokenisers, begun = ranks.first(read)
-    try:
+    with refusing(ValueError, f"{run.path / 'configuration.json'}: "):
         # before the first checkpoint, and with LoRA, a run that begins with the weights of another needs that run
         needed = checkpoint is None or configuration.training.lora is not None
         start = load_start(configuration, ranks) if needed and configuration.start is not None else None
         trainer = Trainer(configuration, tokenisers, ranks, fork, start)
-    except ValueError as error:
-        raise RunError(f"{run.path / 'configuration.json'}: {error}") from error
     if begun:
         ranks.first(lambda: check_data(run, trainer.corpus, checkpoint))
     if checkpoint:

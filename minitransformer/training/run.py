@@ -36,14 +36,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from minitransformer.data import MissingExtraError
 from minitransformer.durable import PARTIAL, check_folder, flush_folder, is_partial, remove, remove_partial
 from minitransformer.files import FileError, read_file, read_json, reason
 from minitransformer.options import OptionError, Options
 from minitransformer.tasks.corpus import Tokenisers
 from minitransformer.training.checkpoints import Checkpoint, Checkpoints, write_checkpoint
 from minitransformer.training.configuration import Configuration
-from minitransformer.training.errors import RunError, writing
+from minitransformer.training.errors import RunError, refusing, writing
 from minitransformer.training.measurements import Measurements
 from minitransformer.training.options import TrainingOptions
 
@@ -107,27 +106,20 @@ class RunFolder:
                 f"stopped before its first step; start again with `minitransformer train --out {self.path} --overwrite`"
             )
         values = self._read_json(CONFIGURATION)
-        try:
+        with refusing((ValueError, TypeError), f"{self.path / CONFIGURATION} is not a configuration: "):
             return Configuration.from_flat(values)
-        except (ValueError, TypeError) as error:
-            raise RunError(f"{self.path / CONFIGURATION} is not a configuration: {error}") from error
 
     def tokenisers(self) -> Tokenisers:
         """Read the tokenisers of source and target."""
         configuration, value = self.configuration(), self._read_json(VOCABULARY)
-        try:
+        before = f"{self.path / VOCABULARY} does not hold the vocabularies of this run: "
+        with refusing((ValueError, TypeError, KeyError), before):
             return configuration.build_task().read_tokenisers(value)
-        except MissingExtraError:
-            raise
-        except (ValueError, TypeError, KeyError) as error:
-            raise RunError(f"{self.path / VOCABULARY} does not hold the vocabularies of this run: {error}") from error
 
     def data_record(self) -> DataRecord:
         """Read the checksums of the data."""
-        try:
+        with refusing(OptionError, f"{self.path / DATA} is damaged: "):
             return DataRecord.from_flat(self._read_json(DATA))
-        except OptionError as error:
-            raise RunError(f"{self.path / DATA} is damaged: {error}") from error
 
     def held_out(self) -> list[tuple[str, str]]:
         """Read the held-out pairs; a model of another program has none."""
@@ -193,16 +185,10 @@ class RunFolder:
 
     def _read(self, name: str) -> str:
         self._must_have(name)
-        try:
+        with refusing(FileError), refusing(UnicodeDecodeError, f"cannot read {self.path / name}: "):
             return read_file(self.path / name).decode("utf-8")
-        except FileError as error:
-            raise RunError(f"{error}") from error
-        except UnicodeDecodeError as error:
-            raise RunError(f"cannot read {self.path / name}: {error}") from error
 
     def _read_json(self, name: str) -> Any:
         self._must_have(name)
-        try:
+        with refusing(FileError, after="; the file is damaged"):
             return read_json(self.path / name)
-        except FileError as error:
-            raise RunError(f"{error}; the file is damaged") from error

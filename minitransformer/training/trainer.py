@@ -18,7 +18,7 @@ from minitransformer.sharding import ALONE, Ranks, Workers, default_processes, f
 from minitransformer.tasks.corpus import Tokenisers
 from minitransformer.training.checkpoints import Checkpoint, read_state, write_checkpoint
 from minitransformer.training.configuration import Configuration
-from minitransformer.training.errors import RunError
+from minitransformer.training.errors import refusing
 from minitransformer.training.evaluation import Scores, evaluate
 from minitransformer.training.interruption import deferred_interrupt
 from minitransformer.training.length import guess_seconds
@@ -196,7 +196,7 @@ class Trainer:
             if not self.finished:
                 self._train(run, on_step, on_evaluation)
             trained = load(run, ranks=self.ranks)
-            scores = self._evaluate(trained.model, self.corpus.held_out)
+            scores = self.evaluate(self.corpus.held_out, trained.model)
             seconds = round(self.seconds, 3)
             measurement = {"step": self.step, "final": True, **scores.measurements(), "seconds": seconds}
             result = Result(trained, scores, measurement)
@@ -319,12 +319,6 @@ class Trainer:
         if self.ranks.rank == 0:
             run.measurements.append({"step": self.step, **values, "seconds": round(self.seconds, 3)})
 
-    def evaluate(
-        self, held_out: list[tuple[str, str]] | str, model: Transformer | LanguageModel | None = None
-    ) -> Scores | TextScores:
-        """Measure the model, or another with its tokens, on pairs of texts, greedily, or on one text."""
-        return self._evaluate(model or self._merged(), held_out)
-
     def _fixed(self) -> dict[str, Array]:
         """Return the weights that checkpoints do not hold: with LoRA, those that are not trained."""
         of_start = self.configuration.training.lora is not None
@@ -338,9 +332,11 @@ class Trainer:
         merged = merge(state, self.configuration.training.alpha)
         return open_model(self.configuration, self.source, self.target, merged)
 
-    def _evaluate(
-        self, model: Transformer | LanguageModel, held_out: list[tuple[str, str]] | str
+    def evaluate(
+        self, held_out: list[tuple[str, str]] | str, model: Transformer | LanguageModel | None = None
     ) -> Scores | TextScores:
+        """Measure the model, or another with its tokens, on pairs of texts, greedily, or on one text."""
+        model = model or self._merged()
         if isinstance(model, LanguageModel) or isinstance(held_out, str):
             assert isinstance(model, LanguageModel)
             assert isinstance(held_out, str)
@@ -376,7 +372,9 @@ class Trainer:
             If the checkpoint is of another model or incomplete.
         """
         state = read_state(checkpoint, TrainingState)
-        try:
+        where = f"{checkpoint.path}: " if checkpoint.path else ""
+        before = f"{where}the checkpoint does not belong to this configuration: "
+        with refusing((ValueError, KeyError, TypeError, OverflowError), before):
             self.mean.load_state_dict(self.model, checkpoint.mean, state.averaged)
             self.model.load_state_dict(self._fixed() | checkpoint.model)
             self.optimiser.load_state_dict(checkpoint.optimiser)
@@ -385,9 +383,6 @@ class Trainer:
             self.model.rng.bit_generator.state = state.dropout
             if self.model.rng.bit_generator.state != state.dropout:
                 raise ValueError("dropout is not the state of random numbers")
-        except (ValueError, KeyError, TypeError, OverflowError) as error:
-            where = f"{checkpoint.path}: " if checkpoint.path else ""
-            raise RunError(f"{where}the checkpoint does not belong to this configuration: {error}") from error
         self.step, self.seconds, self.tokens = state.step, state.seconds, state.tokens
         self.waited, self._losses = state.waited, Losses(state.losses)
         c = self.configuration.training
