@@ -36,7 +36,9 @@ def english_blocks(text: str) -> Iterator[tuple[str, str, str]]:
     """Yield the prose of an English source block by block, each with the cell of code that follows, and its digest."""
     end = 0
     for found in [*CODE.finditer(text), None]:
-        prose, code = (text[end : found.start()], found[0]) if found else (text[end:], "")
+        prose, code = (
+            (text[end : found.start()], found[0]) if found else (text[end:], "")
+        )
         end = found.end() if found else end
         alt = ALT.search(code)
         said = f"{TIMES.sub('', prose).strip()}\n{alt[0] if alt else ''}".strip()
@@ -48,22 +50,31 @@ def compose(english: str, korean: str) -> tuple[str, list[str]]:
     head, body = english.split("\n---\n", 1)
     texts = BLOCK.split(korean)
     translated = dict(zip(texts[1::2], texts[2::2], strict=True))
-    rows = [row.groups() for table in TABLE.findall(korean) for row in ROW.finditer(table)]
+    rows = [
+        row.groups() for table in TABLE.findall(korean) for row in ROW.finditer(table)
+    ]
     words = {theirs: ours for theirs, ours, _, _ in rows if theirs}
     parts, wrong, unused = [], [], {*translated, *words}
     for prose, code, digest in english_blocks(body):
         ours = translated.get(digest, prose)
         unused.discard(digest)
         if digest and digest not in translated:
-            wrong.append(f"not translated, digest {digest}: {' '.join(prose.split())[:60]}")
+            wrong.append(
+                f"not translated, digest {digest}: {' '.join(prose.split())[:60]}"
+            )
         for theirs in words:
             if theirs in code:
                 unused.discard(theirs)
         alt = re.search(r"^alt: (.*)$", ours, re.M)
         code = ALT.sub(lambda found, alt=alt: alt[1] if alt else found[0], code)
         for theirs, said in (words | ANSWER).items():
-            code = re.sub(rf"(?<!\w){re.escape(theirs)}(?![\w ])", lambda _, said=said: said, code)
-        parts += [f"\n\n{lead(TABLE.sub('', ours).strip())}\n\n".replace("\n\n\n\n", "\n\n"), code]
+            code = re.sub(
+                rf"(?<!\w){re.escape(theirs)}(?![\w ])", lambda _, said=said: said, code
+            )
+        parts += [
+            f"\n\n{lead(TABLE.sub('', ours).strip())}\n\n".replace("\n\n\n\n", "\n\n"),
+            code,
+        ]
     wrong += [f"fits nothing in the English text: {one}" for one in sorted(unused)]
     return f"{head}\n---{''.join(parts).rstrip()}\n", wrong
 
@@ -80,5 +91,8 @@ def lead(prose: str) -> str:
 
 def korean(name: str) -> tuple[str, list[str]]:
     """Return the Korean tutorial of a name, and what is missing or no longer fits."""
-    texts = [(HERE / folder / f"{name}.md").read_text(encoding="utf-8") for folder in (".", "ko")]
+    texts = [
+        (HERE / folder / f"{name}.md").read_text(encoding="utf-8")
+        for folder in (".", "ko")
+    ]
     return compose(*texts)

@@ -24,8 +24,9 @@ FENCE = re.compile(r"^(```[^\n]*\n(?::[^\n]*\n)*)(.*?)^```$", re.M | re.S)
 ALT = re.compile(r'(?<=alt: )"[^"]+"')
 LINK = re.compile(r"\]\(([^)]+)\)")
 FORMULA = re.compile(r"\$\$.*?\$\$|\$[^$]+\$|`[^`]+`", re.S)
-IN_WORDS = {"half a minute": 30, "zero": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7}
-IN_WORDS |= {"eight": 8, "nine": 9, "ten": 10, "eighteen": 18, "sixty": 60}
+IN_WORDS = {"half a minute": 30, "a point": 1, "zero": 0, "zeros": 0, "one": 1, "ones": 1, "two": 2, "half": 2}
+IN_WORDS |= {"three": 3, "third": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10}
+IN_WORDS |= {"tenth": 10, "eleven": 11, "eighteen": 18, "thirty-nine": 39, "fifty": 50, "sixty": 60}
 """Numbers that English writes in words and Korean may write with digits."""
 
 
@@ -89,14 +90,19 @@ def formulas(block: str) -> Counter[str]:
 
 def numbers(block: str) -> Counter[float]:
     """Return the numbers that a block writes with digits, outside formulas, code and the addresses of links."""
-    units = {"": 1, "만": 1e4, " million": 1e6}
-    found = re.findall(r"(\d+(?:,\d{3})*(?:\.\d+)?)(만(?!큼)| million|)", FORMULA.sub("", LINK.sub("]", block)))
+    block = re.sub(r"(\d+)(?= and \d+ million)", r"\1 million", block.replace("분의 1", ""))
+    units = {"": 1, "만": 1e4, "억": 1e8, "M": 1e6, " million": 1e6, " billion": 1e9}
+    found = re.findall(
+        r"(\d+(?:,\d{3})*(?:\.\d+)?)(만(?!큼)|억|M(?!B)| million| billion|)",
+        FORMULA.sub("", LINK.sub("]", block)),
+    )
     return Counter(float(digits.replace(",", "")) * units[unit] for digits, unit in found)
 
 
 def numbers_in_words(block: str) -> Counter[float]:
     """Return the numbers that an English block writes in words."""
-    return Counter(IN_WORDS[word.lower()] for word in re.findall(rf"\b({'|'.join(IN_WORDS)})\b", block, re.I))
+    words = re.findall(rf"\b({'|'.join(IN_WORDS)})\b", " ".join(block.lower().split()))
+    return Counter(IN_WORDS[word] for word in words)
 
 
 @pytest.mark.parametrize(("english", "korean"), PAIRS, ids=[korean for _, korean in PAIRS])
@@ -180,7 +186,7 @@ def test_a_changed_english_text_takes_the_place_of_its_translation(old):
     assert "# 하나" in korean_tutorials.compose(longer, TRANSLATION % digest)[0]
     text, wrong = korean_tutorials.compose(SOURCE.replace(old, "changed"), TRANSLATION % digest)
     assert "# One" in text
-    assert "alt: \"선\"" not in text
+    assert 'alt: "선"' not in text
     assert f"fits nothing in the English text: {digest}" in wrong
 
 
