@@ -1,14 +1,16 @@
-"""The defaults and ranges of options, for tables of them."""
+"""The defaults, ranges and uses of options, for tables of them."""
 
 from dataclasses import fields
 
+USES = ("common", "path", "flag", "added", "editable")
 SIGNS = {"at_least": ">=", "above": ">", "at_most": "<=", "below": "<"}
 
 
 def ranges_of(kind):
-    """Return the default and the range, or the choices, of each option of a class."""
+    """Return the default, the range or the choices, and the uses of each option of a class."""
     found = {}
     for one in fields(kind):
         limits = [f"{sign} {one.metadata[name]}" for name, sign in SIGNS.items() if one.metadata[name] is not None]
-        found[one.name] = [one.default, list(one.metadata["choices"]) or " ".join(limits)]
+        uses = " ".join(name for name in USES if one.metadata[name])
+        found[one.name] = [one.default, list(one.metadata["choices"]) or " ".join(limits), uses]
     return found

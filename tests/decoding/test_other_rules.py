@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from option_ranges import ranges_of
+from toml_cases import toml_table
 
 import minitransformer as mt
 from minitransformer.data import END, Characters, ParallelBatches
@@ -49,17 +50,6 @@ def test_a_source_may_have_no_end():
     assert source_sentence(model(0, source_end=False), tokeniser, "") == [END]
 
 
-OF_SEARCH = {
-    "beam": [1, ">= 1 <= 10000"], "alpha": [0.6, ">= 0 <= 100"], "penalty": ["gnmt", ["gnmt", "length"]],
-    "full_beam": [False, ""], "stop": ["exact", ["exact", "heuristic", "full"]], "most_written": [None, ">= 1"],
-    "least_written": [0, ">= 0"], "force_end": [False, ""], "limit_ends": [False, ""], "renormalise": [False, ""],
-    "forbidden": [None, ""],
-}  # fmt: skip
-OF_SAMPLING = {
-    "temperature": [1.0, ">= 0"], "top_k": [None, ">= 1"], "top_p": [None, "> 0 <= 1"],
-}  # fmt: skip
-
-
 def test_the_options_have_their_defaults_and_ranges():
-    assert ranges_of(SearchOptions) == OF_SEARCH
-    assert ranges_of(SamplingOptions) == OF_SAMPLING
+    assert ranges_of(SearchOptions) == toml_table(__file__, "OF_SEARCH")
+    assert ranges_of(SamplingOptions) == toml_table(__file__, "OF_SAMPLING")

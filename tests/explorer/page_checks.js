@@ -21,6 +21,7 @@ import { Heatmap } from "./heatmap.js";
 import { view as trainingView } from "./training.js";
 import { sentenceChange, view as translateView } from "./translate.js";
 import { drawTree, kindOf, layout } from "./tree.js";
+import { TOUR } from "./words.js";
 import { KO } from "./ko.js";
 import { phrase, t } from "./words.js";
 
@@ -272,6 +273,13 @@ test("the tree of a beam search, hypothesis by hypothesis", () => {
     [3, "c, log-probability −9, dropped: 2 better", "c−9"], [4, "<end>, log-probability −3, finished", "<end>−3score −2.5"],
     [5, "<end>, log-probability −1.5, finished with the best score", "<end>−1.5score −1.13"], [6, "d, log-probability −4, no continuation can win", "d−4"]]);
   same([...shapes].filter(([, shape]) => shape.classList.contains("best")).map(([id]) => id), [2, 5]);
+  const numbersOf = (text) => text.match(/-?[\d.]+/g).map(Number);
+  const sideOf = (id, right) => {  // the middle of the left or right side of its box
+    const [x, y] = numbersOf(shapes.get(id).attributes.transform), { width, height } = shapes.get(id).querySelector("rect").attributes;
+    return [x + right * Number(width), y + Number(height) / 2];
+  };
+  same(root.querySelectorAll(".edge").map((edge) => numbersOf(edge.attributes.d)).map((at) => [at.slice(0, 2), at.slice(-2)]),
+    NODES.slice(1).map(({ id, parent }) => [sideOf(parent, 1), sideOf(id, 0)]));
   const details = root.querySelectorAll("details").at(-1);
   Object.assign(details, { open: true }).listeners.toggle();
   same(details.querySelectorAll("tr").slice(1).map((row) => texts(row, "td")), [
@@ -479,6 +487,12 @@ test("a heat map under the keyboard", async () => {
   same(asked, [["k", { at: [], held: true }]]);
 });
 
+test("the words of the tour", () => {
+  const { look, number: entry } = TOUR;
+  same([TOUR.count(2, 5), look.title("x"), entry.text("0.7", 3, "y").split(".").slice(0, 2).join("."), look.text("1,234").split(",").slice(0, 2).join(",")],
+    ["Tour, step 2 of 5", "What did “x” look at?", "Head 3 gives “y” the weight 0.7", "This is a Transformer with 1,234 parameters"]);
+});
+
 const WEIGHTS = Float32Array.from([0.5, 0.25, 0.25, 0.125, 0.75, 0.125, -0.0625, 0, 1]);
 
 test("the attention of a head", async () => {
@@ -515,6 +529,12 @@ test("the attention of a head", async () => {
     same(app.changes.at(-1), { edits: [] });
     root.querySelectorAll(".word")[0].listeners.focus();
     same(root.querySelectorAll(".source").map((one) => [one.style.cssText, one.classList.contains("lit")]), [["--lit: 100%", true], ["--lit: 50%", false], ["--lit: 50%", false]]);
+    for (const [head, shown] of [[0, 1], [1, 2], [2, 2], [7, 2]]) { // of another attention, with more heads
+      Object.assign(app.state, { entry: null, head });
+      const other = element();
+      await attentionView(app, other)(new Set(["trace"]));
+      same(texts(other, "h3")[0], `Decoder › layer 2 › cross-attention › head ${shown}`);
+    }
   }
 });
 
@@ -522,7 +542,7 @@ test("a model in training", async () => {
   const shape = [1, 2, 3, 3], map = [...WEIGHTS, ...WEIGHTS].map((x, i) => (i < 9 ? x : 1 - x));
   const answer = { steps: [10, 20, 30], translations: ["p", "q", "r"], loss: [3, 2, 0.5],
     norms: { "decoder.layers.1.a": [3, 6, 0.3], "decoder.layers.1.b": [4, 8, 0.4], output: [1, 2, 100] }, gradient_norms: { output: [0.5, 0.25, 0.125] },
-    attention: [10, 20, 30].map((checkpoint) => ({ checkpoint, key: CROSS, shape, values: base64(Float32Array.from(map)) })) };
+    attention: [10, 30].map((checkpoint) => ({ checkpoint, key: CROSS, shape, values: base64(Float32Array.from(checkpoint === 10 ? map : map.map((x) => 1 - x))) })) };
   const app = appOf({ text: "one", alpha: null, checkpoint: null, objective: { kind: "loss" } }, { live: true, training: async () => answer });
   const root = element();
   trainingView(app, root)(new Set(["trace", "model"]));
@@ -542,6 +562,14 @@ test("a model in training", async () => {
   same(root.querySelectorAll(".weights-picture").map((one) => one.attributes["aria-label"]),
     ["Head 1: x to a 0.5, y to b 0.75, z to <end> 1", "Head 2: x to b 0.75, y to a 0.88, z to a 1.1"]);
   same(texts(root.querySelector(".weights-picture"), "title").slice(0, 4), ["x → a: 0.5", "x → b: 0.25", "x → <end>: 0.25", "y → a: 0.125"]);
+  same(root.querySelectorAll(".legend").map((one) => one.children.map((line) => line.textContent.trim())), [["Decoder layer 2", "Output"]]);
+  for (const [i, first, label] of [[0, "0.5", "head 1"], [1, "0.5", "head 1, at step 10"], [2, "0.5", "head 1"]]) {
+    slider.value = i;
+    slider.listeners.input();
+    same([texts(root.querySelector(".weights-picture"), "title")[0], texts(root, "figcaption").find((text) => text.startsWith("head"))], [`x → a: ${first}`, label]);
+  }
+  slider.value = 0;
+  slider.listeners.input();
   root.querySelectorAll("button")[1].listeners.click();
   same(app.changes, [{ checkpoint: 10 }]);
 });

@@ -233,6 +233,17 @@ def test_a_closed_connection_leaves_its_place_free(talking, monkeypatch):
         assert server.connections.acquire(timeout=10)
 
 
+def test_a_thread_that_cannot_be_started_leaves_its_place_free(talking, monkeypatch):
+    monkeypatch.setattr(module, "MOST_CONNECTIONS", 1)
+    with serving(talking) as server:
+        start = threading.Thread.start
+        monkeypatch.setattr(threading.Thread, "start", lambda self: 1 / 0)
+        with pytest.raises((ConnectionError, http.client.HTTPException)):
+            ask(server, "/{}/")
+        monkeypatch.setattr(threading.Thread, "start", start)
+        assert server.connections.acquire(timeout=10)
+
+
 def test_a_connection_is_used_again(server):
     connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
     for _ in range(2):

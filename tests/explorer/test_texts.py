@@ -52,6 +52,19 @@ def test_a_text_is_continued(text_session, trace):
     assert [token["id"] for token in trace["target_out"]] == tokens
 
 
+def test_no_measurement_writes_what_no_translation_writes(text_session, monkeypatch):
+    """The end and the unknown token are forbidden, also where a model prefers them."""
+    ids, model = text_session.run.target.encode(TEXT), text_session.run.model
+    weights = model.output.data.copy()
+    for token in (END, UNKNOWN):
+        for sign in (-8, 8):
+            monkeypatch.setattr(model.output, "data", weights.copy())
+            model.output.data[token] *= sign
+            tokens = [one["id"] for one in text_session.translate({"text": TEXT})["tokens"]]
+            assert text_session.reading.write(model, ids, len(tokens)) == tokens
+            assert token not in tokens
+
+
 def test_other_tokens_may_take_the_place_of_the_text(text_session):
     [first, second, *_] = text_session.run.target.encode("y =")
     found = text_session.translate({"text": TEXT, "prefix": [first, second]})

@@ -1,5 +1,5 @@
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -192,6 +192,15 @@ def test_a_broken_file_costs_its_own_tasks_only(tmp_path, monkeypatch, text):
         RuntimeWarning, match=r"^tasks/broken\.py is left out: (Syntax|ModuleNotFound|OS)Error: .+; correct"
     ):
         assert dict(tasks._find_tasks()).keys() == tasks.TASKS.keys()
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_task_is_described_by_its_table(name):
+    task = TASKS[name]()
+    facts = {one.name: getattr(task, one.name) for one in fields(task)}
+    found = {key: value for key, value in facts.items() if isinstance(value, bool | int | str | dict) and value != {}}
+    found |= {key: len(value) for key, value in facts.items() if key.endswith("_alphabet")}
+    assert found == toml_table(__file__, "TASKS")[name]
 
 
 OPTIONS = toml_table(__file__, "OPTIONS")

@@ -15,6 +15,8 @@ from minitransformer import tracing
 T = TypeVar("T")
 
 MOST_EDITS = 100
+MOST_SAID = 600
+"""The most characters of a message: a request may hold texts of any length."""
 MISSING = object()
 
 EDITS: Mapping[str, Any] = {
@@ -31,7 +33,11 @@ READERS = {"str": "text", "float": "number", "int": "integer", "bool": "flag"}
 
 
 class RequestError(ValueError):
-    """A request cannot be answered; the message says what was found, what was expected and what to do."""
+    """A request cannot be answered; the message says what was found, what was expected and what to do, in short."""
+
+    def __init__(self, message: str) -> None:
+        part = MOST_SAID // 2
+        super().__init__(message if len(message) <= MOST_SAID else f"{message[:part]} ... {message[-part:]}")
 
 
 class Body:

@@ -59,7 +59,7 @@ def growth(
     model = models.run.model
     places = {f"{place}." for place, _ in modules(model)} | {f"{name}." for name, _ in model.named_parameters()}
     if key and f"{key}." not in places:
-        raise RequestError(f"training: found the key {key[:100]!r}, expected a part of the model or a parameter")
+        raise RequestError(f"training: found the key {key!r}, expected a part of the model or a parameter")
     steps = _some(models.steps())
     rows = [_row(models, step, source_ids, target_ids, write, kept) for step in steps]
     attention: list[dict[str, Any]] = [

@@ -236,7 +236,7 @@ class Session:
         try:
             return self._find_trace(trace).trace[key]
         except LookupError as error:
-            raise RequestError(f"the trace has no value or gradient {key[:200]!r}; `trace` lists the keys") from error
+            raise RequestError(f"the trace has no value or gradient {key!r}; `trace` lists the keys") from error
 
     def _constant(self, name: str, body: object) -> dict[str, Any]:
         Body(name, body or {}, ())
@@ -311,7 +311,7 @@ class Session:
 
     def _find_trace(self, key: str) -> _Traced:
         if (found := self._traces.get(key)) is None:
-            raise RequestError(f"the trace {key[:40]!r} is no longer kept; ask for it again with `trace`")
+            raise RequestError(f"the trace {key!r} is no longer kept; ask for it again with `trace`")
         return found
 
 
