@@ -28,7 +28,7 @@ TIMES = re.compile(r"\d+ minutes to read, \d+ to do")
 BLOCK = re.compile(r"^<!-- of (\w{8}) -->$", re.M)
 TABLE = re.compile(r"^<!-- code\b(.*?)-->$", re.M | re.S)
 ROW = re.compile(r"^(.+?) => (.+)$|^(alt): (.+)$", re.M)
-LINK = re.compile(r"\]\((\.\./|(\d\d-[\w-]+)\.)")
+LINK = re.compile(r"\]\((?!https:|#)((\d\d-[\w-]+)\.)?")
 ANSWER = {"# Answer": "# 답"}
 
 
@@ -84,7 +84,7 @@ def lead(prose: str) -> str:
 
     def target(found: re.Match[str]) -> str:
         here = found[2] and (HERE / "ko" / f"{found[2]}.md").exists()
-        return found[0] if here else f"](../{found[1]}"
+        return found[0] if here else f"](../{found[1] or ''}"
 
     return LINK.sub(target, prose)
 
