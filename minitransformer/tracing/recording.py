@@ -21,6 +21,9 @@ from minitransformer.tracing.twin import twin
 from minitransformer.tracing.values import Line, Part, Step, Trace, TracedParameter, Visit
 from minitransformer.tracing.watching import Call, Input, Watcher, predict, watching
 
+LARGE = 2**20
+"""The least bytes of a table whose rows of zeros take no memory in a copy."""
+
 
 class _Recorder:
     """Fills a trace while the model runs."""
@@ -91,7 +94,7 @@ class _Recorder:
             if edge is None or gradient is None:
                 continue
             key = self.watcher.key_of(edge.target)
-            part = Part(call.key, name, self._copy(gradient))
+            part = Part(call.key, name, _same_view(gradient, d_output, step.d_output, self._copy))
             if key is not None:
                 self._parts[key].append(part)
             if call.name in rule_sources():  # its gradients are not bound to names
@@ -133,10 +136,28 @@ class _Recorder:
             return host
         _, known = self._copies.get(id(array), (None, parts[0].gradient if len(parts) == 1 else None))
         if known is None or not _same(known, host):
-            known = np.array(host, order="K") if host is array else host
+            known = _copied(host) if host is array else host
         if self.watcher.in_backward():
             self._copies[id(array)] = array, known
         return known
+
+
+def _same_view(array: Any, original: Any, copy: Array, make: Callable[[Any], Array]) -> Array:
+    """Return what a transposed or reshaped view of an array shows of its copy; of any other array, what is made."""
+    if isinstance(array, np.ndarray) and isinstance(original, np.ndarray) and copy.strides == original.strides:
+        starts = {one.__array_interface__["data"][0] for one in (array, original)}
+        if len(starts) == 1 and array.nbytes == original.nbytes and array is not original:
+            return np.lib.stride_tricks.as_strided(copy, array.shape, array.strides)
+    return make(array)
+
+
+def _copied(array: Array) -> Array:
+    """Return a copy; rows of zeros of a large table, whose tokens have no gradient, take no memory."""
+    if array.ndim != 2 or array.nbytes < LARGE or not array.flags.c_contiguous:
+        return np.array(array, order="K")
+    copy, rows = np.zeros(array.shape, array.dtype), array.any(axis=1)
+    copy[rows] = array[rows]
+    return copy
 
 
 def _same(x: Array, y: Array) -> bool:
