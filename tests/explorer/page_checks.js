@@ -738,3 +738,25 @@ test("requests to the server", async () => {
   globalThis.fetch = async () => { throw new Error("x"); };
   await assert.rejects(() => store.trace({}), { message: "The server has stopped." });
 });
+
+test("a deep model fits: of each stack one layer is drawn in full, that of the chosen block", () => {
+  const { model, trace } = JSON.parse(readFileSync("answers.json", "utf8")), n = 12;
+  const places = model.places.flatMap((one) => (/\.layers\.0/.test(one.place) ? Array.from({ length: n }, (_, i) => ({ ...one, place: one.place.replace(".0", `.${i}`) })) : [one]));
+  const app = appOf({ block: "", side: "forward", view: "block", checkpoint: null }, { live: true }, { model: { ...model, places }, trace });
+  app.step = () => undefined;
+  app.stepsAt = () => [];
+  const root = element(), names = () => texts(root, ".name-text").filter((name) => /Layer|Cross/.test(name)).join(" ");
+  const layers = (from, to) => Array.from({ length: to - from + 1 }, (_, i) => `Layer ${from + i}`).join(" "), all = layers(1, n);
+  globalThis.innerHeight = 900;
+  const draw = figureView(app, root);
+  for (const [block, decoder] of [["", `${layers(1, 11)} Cross-attention Layer 12`], ["decoder.layers.3.cross_attention", `${layers(1, 3)} Cross-attention ${layers(4, n)}`]]) {
+    app.state.block = block;
+    draw(new Set(["block"]));
+    assert.equal(names(), `${all} ${decoder}`);
+    assert.ok(root.querySelector(".drawing").attributes.height < 900);
+  }
+  delete globalThis.innerHeight;
+  app.state.block = "";
+  draw(new Set(["model"]));
+  assert.equal(names().match(/Cross-attention/g).length, n);
+});

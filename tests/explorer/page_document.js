@@ -51,7 +51,7 @@ const context = new Proxy({ createImageData: (width, height) => ({ data: new Uin
   { get: (known, name) => known[name] ?? (() => {}), set: () => true });
 
 globalThis.ResizeObserver = globalThis.IntersectionObserver = class { observe() {} unobserve() {} };
-globalThis.getComputedStyle = () => ({ getPropertyValue: () => "", paddingLeft: "0" });
+globalThis.getComputedStyle = () => ({ getPropertyValue: () => "", paddingLeft: "0", paddingTop: "0" });
 globalThis.document = {
   createElement: (tag) => new Node(tag), createElementNS: (_, tag) => new Node(tag), addEventListener: () => {}, removeEventListener: () => {},
   documentElement: new Node("html"),

@@ -5,7 +5,7 @@ import { el, number, shapeText, svg } from "./dom.js";
 import { weightsName } from "./labels.js";
 import { t } from "./words.js";
 
-const WIDEST = 560, SMALLEST = 0.75;
+const WIDEST = 560, SMALLEST = 0.75, FOLDED = 20; // the last: how high a layer is that is not drawn
 /** Heights and distances: as they are, and where the window is too low for them. */
 const ROOMY = { block: 40, norm: 38, gap: 22, frame: 12, fork: 10, enter: 16, leave: 12, next: 4, label: 14 };
 const TIGHT = { block: 31, norm: 18, gap: 12, frame: 6, fork: 6, enter: 12, leave: 8, next: 3, label: 16 };
@@ -18,7 +18,7 @@ export function view(app, element) {
   const drawing = svg("svg", { class: "drawing", role: "group", "aria-label": t("The model's blocks. Arrow keys move, Enter chooses.") });
   const caption = el("p", { class: "small muted" });
   element.append(el("div", { class: "figure-head" }, el("h2", {}, t("Model")), caption), drawing);
-  let blocks = [], wires = [], width = 0, flowed = null;
+  let blocks = [], wires = [], width = 0, flowed = null, folds = false;
 
   drawing.addEventListener("keydown", (event) => {
     const at = blocks.findIndex((block) => block.element === document.activeElement);
@@ -41,13 +41,17 @@ export function view(app, element) {
   }
 
   function build() {
+    describe(); // it takes room from the drawing
     const { paddingLeft, paddingTop } = getComputedStyle(element), room = roomFor(element, parseFloat(paddingTop), drawing);
     width = Math.max(element.clientWidth - 2 * parseFloat(paddingLeft), 240);
     const most = Math.min(width, WIDEST);
     let plan = layOut(app, most, ROOMY), scale = 1;
+    folds = false;
     if (plan.height > room) {
-      scale = Math.min(Math.max(room / layOut(app, most, TIGHT).height, SMALLEST), 1);
-      plan = layOut(app, most / scale, TIGHT);
+      folds = layOut(app, most, TIGHT).height * SMALLEST > room; // then of each stack one layer is drawn in full
+      const sizes = { ...TIGHT, folds };
+      scale = Math.min(Math.max(room / layOut(app, most, sizes).height, SMALLEST), 1);
+      plan = layOut(app, most / scale, sizes);
     }
     drawing.classList.toggle("narrow", plan.blocks[0].width < 120);
     const focused = blocks.find((block) => block.element === document.activeElement)?.place;
@@ -75,11 +79,15 @@ export function view(app, element) {
     setTimeout(() => pulses.remove(), 6000);
   }
 
+  function describe() {
+    const { options, parameters } = app.model;
+    caption.textContent = [t("{n} parameters", { n: parameters.toLocaleString("en") }), NORMS[options.norm], headsOf(options), INSIDE[options.positions], weightsName(app)].filter(Boolean).join(" · ");
+  }
+
   /** Show shapes or gradients, what is chosen, and how far the walk has come; nothing moves. */
   function show() {
-    const { options, parameters } = app.model;
+    describe();
     const backward = app.state.side === "backward";
-    caption.textContent = [t("{n} parameters", { n: parameters.toLocaleString("en") }), NORMS[options.norm], headsOf(options), INSIDE[options.positions], weightsName(app)].filter(Boolean).join(" · ");
     const chosen = blockOf(blocks, app.state.block);
     const walked = app.state.view === "walk" && app.trace ? reached(app, blocks) : null;
     const most = Math.max(...blocks.map((block) => lastStep(app, block)).map((step) => (step?.shape.length && step.gradient?.norm) || 0)) || 1;
@@ -110,7 +118,8 @@ export function view(app, element) {
   }).observe(element);
 
   return (changed) => {
-    if (!blocks.length || changed.has("model") || changed.has("trace")) build();
+    const hidden = folds && blockOf(blocks, app.state.block)?.folded; // what is chosen lies in a layer that is not drawn
+    if (!blocks.length || changed.has("model") || changed.has("trace") || hidden) build();
     else show();
     if (changed.has("trace")) flow();
     if (app.state.view === "walk") reveal(element, app.trace && reached(app, blocks).at(-1));
@@ -273,8 +282,18 @@ function stack(app, plan, name, sizes, { title, x, rail, turn, width, outer }) {
     add({ place: positions, name: t("Positions"), where: `${title} `, kind: "sum", x: centre - size / 2, y, width: size, height: size, round: true });
     y += size;
   }
-  for (let i = 0; known.has(`${name}.layers.${i}`); i++) {
+  const n = places.filter(({ place }) => new RegExp(`^${name}\\.layers\\.\\d+$`).test(place)).length;
+  const open = new RegExp(`^${name}\\.layers\\.(\\d+)`).exec(app.state.block)?.[1] ?? n - 1;
+  for (let i = 0; i < n; i++) {
     const place = `${name}.layers.${i}`;
+    if (sizes.folds && i !== Number(open)) {
+      const where = `${name === "encoder" ? t("Encoder") : t("Decoder")} `;
+      plan.wires.push({ points: [[centre, y], [centre, y + sizes.next]], plain: true });
+      y += sizes.next;
+      add({ place, name: t("Layer {n}", { n: i + 1 }), where, kind: "layer", folded: true, x, y, width, height: FOLDED });
+      y += FOLDED;
+      continue;
+    }
     plan.wires.push({ points: [[centre, y], [centre, y + GAP]], plain: true });
     y += GAP;
     const bottom = y;
@@ -346,7 +365,7 @@ function drawBlock(block, choose) {
     : [svg("rect", { class: "form", x, y, width, height, rx: block.layer ? 9 : 7 })];
   if (!two) block.detail.setAttribute("visibility", "hidden");
   const dot = svg("circle", { class: "changed-dot", cx: x + width - 1, cy: y + 1, r: 5 });
-  block.element = svg("g", { class: `block ${kind}`, role: "button", onclick: choose }, ...form, label, block.detail, block.bar, dot);
+  block.element = svg("g", { class: `block ${kind}${block.folded ? " folded" : ""}`, role: "button", onclick: choose }, ...form, label, block.detail, block.bar, dot);
 }
 
 function drawFrame(frame) {
