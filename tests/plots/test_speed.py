@@ -24,6 +24,11 @@ def test_bars_are_relative_to_pytorch():
 def test_the_parts_add_up():
     _, parts, _ = speed_bars(made_up.result(names=["toy"])).axes
     assert sum(bar.get_height() for bar in parts.patches) == pytest.approx(1)
+    more = made_up.result(names=["toy"])
+    more["configurations"]["toy"]["anatomy"]["shares"]["the rest"] += 0.25  # measured apart, they may exceed the whole
+    _, higher, _ = speed_bars(more).axes
+    assert [text.xy for text in higher.texts if hasattr(text, "xy")] == [(0, pytest.approx(1.25))]
+    assert higher.get_ylim()[1] == pytest.approx(1.12 * 1.25)
     legend = [text.get_text() for text in parts.get_legend().get_texts()]
     assert legend[0] == "the rest"
     assert legend[-1] == "matrix products"

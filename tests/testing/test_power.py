@@ -199,6 +199,17 @@ def test_a_piece_that_shows_only_where_all_entries_rise_has_subgradients(share, 
     assert report.verdict in expected.split()
 
 
+@pytest.mark.parametrize("name", SAME_WORD)
+def test_what_numpy_warns_of_inside_a_function_is_not_shown(name, recwarn):
+    function, backward, x, *_ = SAME_WORD[name]
+
+    def loud(one):
+        return lambda *arrays: (np.log(np.zeros(1)), one(*arrays))[1]
+
+    assert verdict(loud(function), loud(backward), x).verdict == verdict(function, backward, x).verdict
+    assert not recwarn.list
+
+
 def test_a_kink_that_no_entry_shows_alone_is_reported():
     report = verdict(a_kink_between_axes, lambda x, d_y: 0 * x, [0.0, 0.0])
     assert (report.verdict, report.subgradient) == ("kink", True)
