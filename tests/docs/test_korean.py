@@ -27,7 +27,7 @@ FORMULA = re.compile(r"\$\$.*?\$\$|\$[^$]+\$|`[^`]+`", re.S)
 IN_WORDS = {"half a minute": 30, "quarter of a minute": 15, "a point": 1, "zero": 0, "zeros": 0, "one": 1, "ones": 1}
 IN_WORDS |= {"two": 2, "half": 2, "three": 3, "third": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8}
 IN_WORDS |= {"nine": 9, "ten": 10, "tenth": 10, "eleven": 11, "eighteen": 18, "thirty-nine": 39, "fifty": 50}
-IN_WORDS |= {"sixty": 60, "a hundred": 100}
+IN_WORDS |= {"sixty": 60, "a hundred": 100, "a minute": 1}
 """Numbers that English writes in words and Korean may write with digits."""
 
 
