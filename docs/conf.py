@@ -84,13 +84,13 @@ NUMBERS = (
 
 PLACES = {
     "docs/tutorials/": "../", "docs/": "../../", "minitransformer/": "../../../minitransformer/",
-    "README.md": "../../index.md", "tutorials/ko": "../index.md", "tutorials/t": "../../../tutorials/t",
+    "README.md": "../../index.md", "tutorials/ko/": "", "tutorials/t": "../../../tutorials/t",
 }  # fmt: skip
 """Where the links of the Korean README lead from its place on the site, tutorials/ko/index."""
 
 
 def bring_tutorials(app: Any) -> None:
-    """Copy the executed tutorials and the Korean README into the site; links out of their folder change there."""
+    """Copy the executed tutorials and the Korean texts beside them; links out of their folder change there."""
     target = HERE / "tutorials"
     (target / "ko").mkdir(parents=True, exist_ok=True)
     for old in target.rglob("*.ipynb"):
@@ -103,6 +103,8 @@ def bring_tutorials(app: Any) -> None:
     for old, new in PLACES.items():
         korean = to_site(korean, old, new)
     (target / "ko" / "index.md").write_text(korean, encoding="utf-8")
+    listed = to_site((TUTORIALS / "ko" / "README.md").read_text(encoding="utf-8"), "../../docs/tutorials/", "../")
+    (target / "ko" / "README.md").write_text(to_site(listed, "../../docs/", "../../"), encoding="utf-8")
 
 
 def to_site(text: str, old: str, new: str) -> str:

@@ -118,6 +118,19 @@ def describe(tutorial: Path) -> str:
     )
 
 
+def korean_row(source: Path, both: str, title: str, goal: str) -> str:
+    """Return the row of the Korean index: it has the English words where there is no translation."""
+    place, korean = "../", HERE / "ko" / source.name
+    if korean.exists():
+        place, text = "", re.sub(r" ?\([a-z -]+\)", "", read(korean))
+        title = re.search(r"^# (.*)$", text, re.M)[1]
+        goal = re.search(r"^- (.*?)\.\n", text, re.M | re.S)[1].replace("\n  ", " ")
+    notebook = source.with_suffix(".ipynb").name
+    return (
+        f"| {int(source.name[:2])} | [{title}]({place}{notebook}) | {goal} | {both} |\n"
+    )
+
+
 def stated() -> dict[Path, str]:
     """Return the texts that state a time, as they should be."""
     texts: dict[Path, str] = {}
@@ -129,6 +142,7 @@ def stated() -> dict[Path, str]:
             raise ValueError(f"{path}: found {pattern} {times} times, expected it once")
 
     rows: dict[bool, list[str]] = {True: [], False: []}
+    korean_rows: dict[bool, list[str]] = {True: [], False: []}
     for source in SOURCES:
         reading, doing = time(source)
         put(source, HEAD, f"{reading} minutes to read, {doing} to do")
@@ -145,9 +159,13 @@ def stated() -> dict[Path, str]:
         number = int(source.name[:2])
         row = f"| {number} | {link} | {goal} | {reading} + {doing} |\n"
         rows[source in COURSE].append(row)
-    index = DOCS / "tutorials" / "index.md"
-    put(index, r"(?:^\| (?:\d|1[0-8]) .*\n)+", "".join(rows[True]))
-    put(index, r"(?:^\| (?:19|2\d) .*\n)+", "".join(rows[False]))
+        korean_rows[source in COURSE].append(
+            korean_row(source, f"{reading} + {doing}", title, goal)
+        )
+    index, korean_index = DOCS / "tutorials" / "index.md", HERE / "ko" / "README.md"
+    for path, table in (index, rows), (korean_index, korean_rows):
+        put(path, r"(?:^\| (?:\d|1[0-8]) .*\n)+", "".join(table[True]))
+        put(path, r"(?:^\| (?:19|2\d) .*\n)+", "".join(table[False]))
     reading, doing = (
         round(sum(one) / 60) for one in zip(*map(time, COURSE), strict=True)
     )
@@ -155,7 +173,8 @@ def stated() -> dict[Path, str]:
         said = f"about {reading} hours to read and {doing} to do"
         put(path, r"about \d+ hours to read and \d+ to do", said)
     said = f"읽는 데 약 {reading}시간, 푸는 데 약 {doing}시간"
-    put(HERE.parent / "README.ko.md", r"읽는 데 약 \d+시간, 푸는 데 약 \d+시간", said)
+    for path in (HERE.parent / "README.ko.md", korean_index):
+        put(path, r"읽는 데 약 \d+시간, 푸는 데 약 \d+시간", said)
     reading, doing = (
         sum(one) / 60 for one in zip(*(week.times for week in weeks()), strict=True)
     )

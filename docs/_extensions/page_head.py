@@ -46,6 +46,8 @@ def add_tags(app: Any, pagename: str, templatename: str, context: dict[str, Any]
     """Add a description, unless the document has one, and what other sites show of a link."""
     if doctree is None:
         return
+    if pagename.startswith("tutorials/ko/"):
+        context["language"] = "ko"
     given = [node["content"] for node in doctree.findall(nodes.meta) if node.get("name") == "description"]
     title = app.env.titles[pagename].astext()
     description = (given or [describe(doctree)])[0] or f"{title}: {app.config.html_title}"

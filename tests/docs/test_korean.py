@@ -13,9 +13,10 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
+from toml_cases import toml_table
 
 ROOT = Path(__file__).parents[2]
-TUTORIALS = sorted(path.stem for path in (ROOT / "tutorials" / "ko").glob("*.md"))
+TUTORIALS = sorted(path.stem for path in (ROOT / "tutorials" / "ko").glob("[0-9]*.md"))
 PAIRS = [("README.md", "README.ko.md"), *((f"tutorials/{name}.md", f"tutorials/ko/{name}.md") for name in TUTORIALS)]
 SPEC = spec_from_file_location("korean", ROOT / "tutorials" / "korean.py")
 korean_tutorials = module_from_spec(SPEC)
@@ -24,10 +25,7 @@ FENCE = re.compile(r"^(```[^\n]*\n(?::[^\n]*\n)*)(.*?)^```$", re.M | re.S)
 ALT = re.compile(r'(?<=alt: )"[^"]+"')
 LINK = re.compile(r"\]\(([^)]+)\)")
 FORMULA = re.compile(r"\$\$.*?\$\$|\$[^$]+\$|`[^`]+`", re.S)
-IN_WORDS = {"half a minute": 30, "quarter of a minute": 15, "a point": 1, "zero": 0, "zeros": 0, "one": 1, "ones": 1}
-IN_WORDS |= {"two": 2, "half": 2, "three": 3, "third": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8}
-IN_WORDS |= {"nine": 9, "ten": 10, "tenth": 10, "eleven": 11, "eighteen": 18, "thirty-nine": 39, "fifty": 50}
-IN_WORDS |= {"sixty": 60, "a hundred": 100, "a minute": 1}
+IN_WORDS = toml_table(__file__, "IN_WORDS")
 """Numbers that English writes in words and Korean may write with digits."""
 
 
@@ -79,7 +77,7 @@ def targets(block: str, name: str) -> list[str]:
         if not target.startswith("https://"):
             path = (ROOT / name).parent / re.sub(r"(?<=\.ipynb)#.*", "", target)  # a heading has another name in Korean
             target = path.resolve().relative_to(ROOT).as_posix()
-        if target not in {"tutorials/ko", "docs/korean-terms.md"}:  # only the Korean README leads to these
+        if target not in {"tutorials/ko/README.md", "docs/korean-terms.md"}:  # only the Korean README leads to these
             found.append(target.replace("tutorials/ko/", "tutorials/").replace(".ko.md", ".md"))
     return sorted(found)
 
