@@ -238,11 +238,7 @@ class ParallelBatches:
         source_length = self._source_lengths[places].max()
         target_length = self._target_lengths[places].max()
         target_output = self._target_output[places, :target_length]
-        return Batch(
-            self._source[places, :source_length],
-            decoder_input(target_output),
-            target_output,
-        )
+        return Batch(self._source[places, :source_length], decoder_input(target_output), target_output)
 
 
 class WindowBatches:

@@ -195,10 +195,7 @@ def summarise_anatomy(outcome: Outcome, workload: Workload) -> dict[str, Any]:
         "alone": alone,
         "sentences": -(-workload.batch // description["workers"]),
         "shares": shares,
-        "autograd_and_python": {
-            "seconds": median(median(answer["tiny"]) for answer in answers),
-            "share": overhead,
-        },
+        "autograd_and_python": {"seconds": median(median(answer["tiny"]) for answer in answers), "share": overhead},
         "products": description["products"],
         "products_of_share": description["products_of_share"],
         "answers": answers,

@@ -77,10 +77,7 @@ def prepare_pytorch(workload: Workload, device: str = "cuda") -> Iterator[Progra
     def turn(times: int) -> dict[str, Any]:
         answer = _block(step, wait, times)
         if on_gpu:
-            return answer | {
-                "peak": torch.cuda.max_memory_allocated(),
-                "reserved": torch.cuda.max_memory_reserved(),
-            }
+            return answer | {"peak": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}
         return answer | {"peak": peak_memory()}
 
     _block(step, wait, WARM_UP)

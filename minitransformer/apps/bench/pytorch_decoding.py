@@ -20,12 +20,7 @@ import numpy as np
 
 from minitransformer.apps.bench.machine import settle
 from minitransformer.apps.bench.ours import Program, in_processes
-from minitransformer.apps.bench.ours_decoding import (
-    Translations,
-    decoding_model,
-    max_length,
-    random_sources,
-)
+from minitransformer.apps.bench.ours_decoding import Translations, decoding_model, max_length, random_sources
 from minitransformer.apps.bench.workloads import ALPHA, BEAM, Workload
 from minitransformer.apps.exchange import to_pytorch
 from minitransformer.arrays import to_numpy

@@ -21,16 +21,7 @@ from minitransformer.apps.cli.chapter_training import LAST, run_training, sugges
 from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.cli.options import refusing
 from minitransformer.apps.cli.tutorials import CLONE
-from minitransformer.apps.learn import (
-    Book,
-    Exercise,
-    bank,
-    command,
-    find,
-    find_folder,
-    judge_in_child,
-    last_save,
-)
+from minitransformer.apps.learn import Book, Exercise, bank, command, find, find_folder, judge_in_child, last_save
 from minitransformer.apps.learn.assembly import FILE, assemble, parts_needed
 from minitransformer.apps.learn.grading import grade, read_submission
 from minitransformer.console import WIDTH, fill

@@ -26,11 +26,7 @@ DEFAULT_TASK = "numbers"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the task, a file to start from, the options of a configuration, and a short and a long help."""
-    parser.add_argument(
-        "task",
-        nargs="?",
-        help=f"what to train: {', '.join(TASKS)} (default: {DEFAULT_TASK})",
-    )
+    parser.add_argument("task", nargs="?", help=f"what to train: {', '.join(TASKS)} (default: {DEFAULT_TASK})")
     to = parser.add_argument("--to", help="target language: de, fr or ko (default: de)")
     parser.add_argument(
         "--config",

@@ -13,13 +13,7 @@ from pathlib import Path
 from minitransformer.apps.cli import progress
 from minitransformer.apps.cli.options import add_arguments as add_arguments
 from minitransformer.apps.cli.options import read_configuration, refusing
-from minitransformer.apps.cli.own_parts import (
-    chosen_parts,
-    compare,
-    draw_parts,
-    in_place,
-    try_own_parts,
-)
+from minitransformer.apps.cli.own_parts import chosen_parts, compare, draw_parts, in_place, try_own_parts
 from minitransformer.apps.learn.model import Parts, Trial, record
 from minitransformer.arrays import backend
 from minitransformer.data import read_parallel

@@ -57,12 +57,7 @@ def describe_trace(trace: Any) -> dict[str, Any]:
     return {
         "steps": [_describe_step(step, of) for step in trace.steps],
         "parameters": [
-            {
-                "key": name,
-                "shape": list(one.value.shape),
-                "value": of[one.value],
-                "gradient": of[one.gradient],
-            }
+            {"key": name, "shape": list(one.value.shape), "value": of[one.value], "gradient": of[one.gradient]}
             for name, one in trace.parameters.items()
         ],
         "walk": [

@@ -23,13 +23,7 @@ from minitransformer.apps.explorer.body import (
     read_edits,
     read_objective,
 )
-from minitransformer.apps.explorer.describe import (
-    describe_places,
-    describe_tokens,
-    describe_trace,
-    refusing,
-    winner,
-)
+from minitransformer.apps.explorer.describe import describe_places, describe_tokens, describe_trace, refusing, winner
 from minitransformer.apps.explorer.growth import growth
 from minitransformer.apps.explorer.limits import Recent
 from minitransformer.apps.explorer.models import Models

@@ -91,11 +91,7 @@ def count(function: Callable[..., Any], arrays: Iterable[Array]) -> dict[str, in
     account, inputs = Account(), [Tensor(x.astype(np.float32)) for x in arrays]
     with accounting(account, inputs):
         function(*inputs)
-    return {
-        "products": account.flops,
-        "other": account.arithmetic,
-        "operations": account.flops + account.arithmetic,
-    }
+    return {"products": account.flops, "other": account.arithmetic, "operations": account.flops + account.arithmetic}
 
 
 def count_operations(name: str, sizes: LayerSizes) -> dict[str, int]:

@@ -11,11 +11,7 @@ from minitransformer.apps.learn.solutions import mistaken_parts, wrong_solutions
 from minitransformer.apps.learn.verdict import Wrong, agree, refuse_unsolved, take
 
 MERGES: tuple[tuple[dict[str, int], tuple[str, str], dict[str, int]], ...] = (
-    (
-        {"g a t e": 5, "l a t e": 3, "p a t h": 2},
-        ("a", "t"),
-        {"g at e": 5, "l at e": 3, "p at h": 2},
-    ),
+    ({"g a t e": 5, "l a t e": 3, "p a t h": 2}, ("a", "t"), {"g at e": 5, "l at e": 3, "p at h": 2}),
     ({"s a t": 4, "ba t": 3, "a t a t": 2}, ("a", "t"), {"s at": 4, "ba t": 3, "at at": 2}),
     ({"a a a": 2, "a a b": 1, "b a": 1}, ("a", "a"), {"aa a": 2, "aa b": 1, "b a": 1}),
     ({"q u": 9, "a b": 1, "c a b": 1, "d a b": 1}, ("q", "u"), {"qu": 9, "a b": 1, "c a b": 1, "d a b": 1}),

@@ -106,10 +106,7 @@ class Recorder:
         """Measure how far tokens differ at one position, and one token at different positions."""
         ids = np.repeat(np.arange(DIGIT, DIGIT + 10)[:, None], 7, axis=1)
         x = np.asarray(model.embed(ids, None).data)  # (tokens, positions, D)
-        self.spread = {
-            "tokens": float(x.std(axis=0).mean()),
-            "positions": float(np.sqrt(x.var(axis=1).mean())),
-        }
+        self.spread = {"tokens": float(x.std(axis=0).mean()), "positions": float(np.sqrt(x.var(axis=1).mean()))}
 
 
 def part(name: str) -> str:
