@@ -31,6 +31,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+Loss = Callable[[float], tuple[float, float]]
+"""``loss(t) -> (L, size)``: the value, and the sum of the absolute values of its terms."""
 EPS = float(np.finfo(np.float64).eps)
 STEP = EPS**0.2
 """The step at which R's truncation error h⁴ equals the rounding error ε/h, for a function with a length scale of 1."""
@@ -134,7 +136,7 @@ def relative_error(a: Any, b: Any, floor: Any = 0.0) -> Any:
 
 
 def measure(
-    loss: Callable[[float], tuple[float, float]],
+    loss: Loss,
     middle: float,
     step: float,
     claimed: float,
@@ -210,7 +212,7 @@ def measure(
     return _settle(loss, steps, claimed, tolerance, quantum, eps, step / first_step(eps))
 
 
-def glance(loss: Callable[[float], tuple[float, float]], middle: float, h: float) -> tuple[Slope, bool]:
+def glance(loss: Loss, middle: float, h: float) -> tuple[Slope, bool]:
     """Return D(h), with the bound on its rounding error alone, and whether the slopes on both sides agree."""
     h = 2.0 ** round(log2(h))
     (high, size), (low, _) = loss(h), loss(-h)
@@ -224,7 +226,7 @@ def first_step(eps: float) -> float:
     return float(eps**0.2)
 
 
-def take_step(loss: Callable[[float], tuple[float, float]], middle: float, h: float, eps: float = EPS) -> Step:
+def take_step(loss: Loss, middle: float, h: float, eps: float = EPS) -> Step:
     """Take one step to both sides."""
     (high, size), (low, _), (high2, _), (low2, _) = (loss(t) for t in (h, -h, h / 2, -h / 2))
     coarse, fine = (high - low) / (2 * h), (high2 - low2) / h
@@ -236,14 +238,7 @@ def take_step(loss: Callable[[float], tuple[float, float]], middle: float, h: fl
     )
 
 
-def _smaller(
-    loss: Callable[[float], tuple[float, float]],
-    middle: float,
-    h: float,
-    difference: float,
-    eps: float,
-    shrink: float = 1 / 4,
-) -> list[Step]:
+def _smaller(loss: Loss, middle: float, h: float, difference: float, eps: float, shrink: float = 1 / 4) -> list[Step]:
     """Take smaller steps while rounding stays well below a difference.
 
     In a low precision the first steps are so large that a function may oscillate between them; in float64 they may be
@@ -270,7 +265,7 @@ def _refute(steps: list[Step], claimed: float) -> bool:
     return FAR * abs(last.slope - before.slope) < abs(claimed - last.slope)
 
 
-def _quantum(loss: Callable[[float], tuple[float, float]], step: float, eps: float) -> float:
+def _quantum(loss: Loss, step: float, eps: float) -> float:
     """Return the smallest change that L shows up to this step, if rounding explains it: it is the noise in L."""
     farthest = 0 if eps <= EPS else 8  # a low precision hides changes at larger steps
     for h in (step * 2.0**n for n in range(-40, farthest + 1)):
@@ -285,22 +280,14 @@ def _quantum(loss: Callable[[float], tuple[float, float]], step: float, eps: flo
     return 4 * eps  # no change at all: among terms of size 1 it would be invisible
 
 
-def _scatter(
-    loss: Callable[[float], tuple[float, float]], h: float, middle: float = 0.0, known: tuple[float, ...] = ()
-) -> float:
+def _scatter(loss: Loss, h: float, middle: float = 0.0, known: tuple[float, ...] = ()) -> float:
     """Return how far L scatters about a cubic polynomial within h of the middle: rounding inside L, or missed turns."""
     values = np.array([*known, *(loss(middle + h * float(t))[0] for t in BETWEEN[len(known) :])])
     return float(2 * np.abs(values - CUBIC @ values).max()) if np.isfinite(values).all() else 0.0
 
 
 def _settle(
-    loss: Callable[[float], tuple[float, float]],
-    steps: list[Step],
-    claimed: float,
-    tolerance: float,
-    noise: float,
-    eps: float,
-    length: float,
+    loss: Loss, steps: list[Step], claimed: float, tolerance: float, noise: float, eps: float, length: float
 ) -> Slope:
     """Return the best slope; if it contradicts the claim, only after a look between the points that it rests on.
 
@@ -326,14 +313,7 @@ def _settle(
         noise = max(noise, scatter)
 
 
-def _turns_below(
-    loss: Callable[[float], tuple[float, float]],
-    scatter: float,
-    claimed: float,
-    slope: float,
-    rounding: float,
-    spacing: float,
-) -> bool:
+def _turns_below(loss: Loss, scatter: float, claimed: float, slope: float, rounding: float, spacing: float) -> bool:
     """Return whether L may turn between the steps that were taken, so that a claim which they contradict is right.
 
     With the claimed slope, L turns within scatter / difference. If that is less than the spacing of x, no step shows
@@ -390,12 +370,7 @@ def _kink(steps: list[Step], noise: float) -> Slope | None:
 
 
 def _closer(
-    loss: Callable[[float], tuple[float, float]],
-    middle: float,
-    steps: list[Step],
-    noise: float,
-    eps: float,
-    kink: Slope | None,
+    loss: Loss, middle: float, steps: list[Step], noise: float, eps: float, kink: Slope | None
 ) -> list[Step] | None:
     """Return steps too small to reach a kink or jump near x; None if it is at x, as far as rounding shows.
 

@@ -7,8 +7,7 @@ import pytest
 from matplotlib import image
 
 from minitransformer.apps.plots import attention_map, attention_maps
-from minitransformer.apps.plots.grid import maps_figure
-from minitransformer.apps.plots.single import map_figure
+from minitransformer.apps.plots.attention import map_figure, maps_figure
 
 SOURCE = ["four", "hundred", "and", "thirty", "-", "two", "<end>"]
 TARGET = ["vier", "hundert", "zwei", "und", "dreißig", "<end>"]
@@ -184,7 +183,7 @@ def test_nothing_global_changes():
     code = (
         "import sys; from matplotlib import rcParams;"
         "read = lambda: {k: rcParams[k] for k in set(rcParams) - {'backend'}}; before = read();"
-        "import numpy as np; from minitransformer.apps.plots.single import map_figure;"
+        "import numpy as np; from minitransformer.apps.plots.attention import map_figure;"
         "map_figure(np.eye(2), ['a', 'b'], ['c', 'd']);"
         "assert read() == before; assert 'matplotlib.pyplot' not in sys.modules"
     )

@@ -5,7 +5,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from minitransformer.apps.plots import positions_picture
-from minitransformer.apps.plots.positions import LINES, SPREAD, draw_positions
+from minitransformer.apps.plots.recall import LINES, SHIFT, draw_positions
 
 KINDS = ("sinusoidal", "learned", "rotary", "alibi", "none")
 SEEDS = [{"accuracy": [1.0, 0.5], "weight": [0.9, 0.1]}, {"accuracy": [1.0, 0.3], "weight": [0.7, 0.3]}]
@@ -23,10 +23,10 @@ def test_lines_are_means_within_the_range_of_the_seeds(what, means):
     assert chance == ([[0.25, 0.25]] if what == "accuracy" else [])
     assert len({line.get_color() for line in lines}) == len(LINES) == 5
     for i, (line, band) in enumerate(zip(lines, axes.collections, strict=True)):
-        np.testing.assert_allclose(line.get_ydata(), np.array(means) + i * SPREAD)
+        np.testing.assert_allclose(line.get_ydata(), np.array(means) + i * SHIFT)
         low, high = band.get_paths()[0].get_extents().intervaly
         values = [one[what] for one in SEEDS]
-        assert (low, high) == pytest.approx((np.min(values) + i * SPREAD, np.max(values) + i * SPREAD))
+        assert (low, high) == pytest.approx((np.min(values) + i * SHIFT, np.max(values) + i * SHIFT))
         assert axes.get_ylim()[0] < low < high <= 1
 
 

@@ -135,7 +135,7 @@ def test_a_picture_replaces_a_link(tmp_path, ending):
 
 
 def test_attention_draws_into_the_folder(kills, tmp_path, monkeypatch):
-    monkeypatch.setattr("minitransformer.apps.plots.grid.maps_figure", lambda *_, **__: Figure(figsize=(1, 1)))
+    monkeypatch.setattr("minitransformer.apps.plots.attention.maps_figure", lambda *_, **__: Figure(figsize=(1, 1)))
     folder = tmp_path / "run"
     shutil.copytree(kills.root / "whole", folder)
     (folder / "attention-12.png").symlink_to(tmp_path / "new")

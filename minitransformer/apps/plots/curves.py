@@ -16,6 +16,8 @@ from minitransformer.apps.plots.saving import save
 
 LOSS, VALID, MATCH, TOKENS, BLEU, RATE = BLUE, GREEN, RED, ORANGE, PURPLE, "0.45"
 MANY = 60  # from this many points on, the loss is also drawn smoothed
+Series = tuple[NDArray[Any], NDArray[Any]]
+"""Steps, and a value at each."""
 
 
 def training_curves(metrics: Sequence[Mapping[str, Any]], path: Path | str, title: str = "") -> None:
@@ -110,7 +112,7 @@ def smooth(values: NDArray[Any], reach: int) -> NDArray[Any]:
         return (total[high] - total[low]) / (count[high] - count[low])
 
 
-def _series(metrics: Sequence[Mapping[str, Any]], key: str) -> tuple[NDArray[Any], NDArray[Any]]:
+def _series(metrics: Sequence[Mapping[str, Any]], key: str) -> Series:
     """Pick steps and values of one key, in order of steps."""
     found = {int(line["step"]): float(line[key]) for line in metrics if key in line}
     steps = sorted(found)
@@ -144,12 +146,7 @@ def _draw_valid_loss(axes: Axes, steps: NDArray[Any], loss: NDArray[Any]) -> Non
         axes.legend(frameon=False, fontsize=8)
 
 
-def _draw_accuracy(
-    axes: Axes,
-    match: tuple[NDArray[Any], NDArray[Any]],
-    tokens: tuple[NDArray[Any], NDArray[Any]],
-    bleu: tuple[NDArray[Any], NDArray[Any]],
-) -> None:
+def _draw_accuracy(axes: Axes, match: Series, tokens: Series, bleu: Series) -> None:
     curves = (
         (bleu, 1, BLEU, "-.", "BLEU, last {:.1f}"),
         (tokens, 100, TOKENS, "--", "token accuracy, last {:.1f} %"),

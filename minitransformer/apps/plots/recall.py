@@ -1,4 +1,4 @@
-"""Recall by distance for each kind of layer, and on sentences longer than in training."""
+"""Accuracy by distance and length: kinds of layer on recall, and kinds of positions on longer sentences."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter, PercentFormatter
+from matplotlib.ticker import NullFormatter, NullLocator, PercentFormatter
 
-from minitransformer.apps.plots.colours import FAINT, STYLES
+from minitransformer.apps.plots.colours import FAINT, RED, STYLES
 
 WINDOW = 8
 """The number of positions over which accuracy by position is averaged."""
 SPREAD = (0, -0.012, -0.024, -0.036)
-"""The shift between the lines of the kinds: equal ones stay visible, and none is above 100 %."""
+"""The shifts of the lines of the kinds: equal ones stay visible, and none is above 100 %."""
+SHIFT = -0.004
+"""The same from one line of positions to the next."""
+LINES = (*STYLES, (RED, "v", (0, (1, 1.5))))
+ROWS = (("accuracy", "accuracy at the end"), ("weight", "weight on the answer"))
 
 
 def recall_picture(result: Mapping[str, Any]) -> Figure:
@@ -100,6 +104,59 @@ def _dress(axes: Axes, title: str, xlabel: str, chance: float) -> None:
     axes.set_xlabel(xlabel)
     axes.set_ylabel("accuracy on fresh sentences", size=9, color=FAINT)
     axes.set_ylim(0, 1.06)
+    axes.yaxis.set_major_formatter(PercentFormatter(1))
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize=8)
+
+
+def positions_picture(result: Mapping[str, Any]) -> Figure:
+    """Draw accuracy and attention over the length of the sentences, for each task.
+
+    Parameters
+    ----------
+    result : mapping
+        What ``paper.positions.measure_positions`` returned.
+    """
+    tasks = result["tasks"]
+    figure = Figure(figsize=(4.4 * len(tasks), 6.4), layout="constrained")
+    grid = figure.subplots(2, len(tasks), squeeze=False)
+    for row, (what, words) in zip(grid, ROWS, strict=True):
+        row[0].set_ylabel(words, size=9, color=FAINT)
+        for axes, name in zip(row, tasks, strict=True):
+            draw_positions(axes, result, name, what)
+    figure.legend(
+        *grid[0, 0].get_legend_handles_labels(), frameon=False, fontsize=8, loc="outside lower center", ncols=5
+    )
+    return figure
+
+
+def draw_positions(axes: Axes, result: Mapping[str, Any], name: str, what: str) -> None:
+    """Draw one part of what ``positions_picture`` shows: the mean and the range of the seeds for each kind.
+
+    ``what`` is "accuracy" or "weight".
+    """
+    task, lengths, n = result["tasks"][name], result["lengths"], result["sizes"]["n"]
+    for i, ((kind, seeds), (colour, marker, line)) in enumerate(zip(task["kinds"].items(), LINES, strict=False)):
+        values = np.array([one[what] for one in seeds]) + i * SHIFT
+        if len(values) > 1:
+            axes.fill_between(lengths, values.min(0), values.max(0), color=colour, alpha=0.15, lw=0)
+        axes.plot(
+            lengths, values.mean(axis=0), color=colour, marker=marker, linestyle=line, markersize=4, linewidth=1.5,
+            label={"alibi": "ALiBi", "none": "no positions"}.get(kind, kind),
+        )  # fmt: skip
+    if what == "accuracy":
+        axes.axhline(task["chance"], color="0.45", linewidth=1, linestyle=":", zorder=0)
+        axes.annotate(
+            "chance", (0.7, task["chance"]), (0, -3), xycoords=("axes fraction", "data"), textcoords="offset points",
+            ha="center", va="top", size=8, color=FAINT,
+        )  # fmt: skip
+        axes.set_title(task["title"], loc="left", size=10)
+    else:
+        axes.set_xlabel(f"length of the sentence; trained on up to {n}", size=9)
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(lengths, [f"{length}" for length in lengths])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_ylim(-0.04, 1.03)
     axes.yaxis.set_major_formatter(PercentFormatter(1))
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=8)

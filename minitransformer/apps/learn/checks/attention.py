@@ -12,6 +12,14 @@ import numpy as np
 from minitransformer import ops
 from minitransformer.apps.learn.checks.masks import MASK, NOTHING, B, Dk, Dv, H, Tk, Tq, softmax, weigh
 from minitransformer.apps.learn.comparing import check_backward, check_result
+from minitransformer.apps.learn.counterexample import (
+    Claim,
+    claims_of,
+    judge_claims,
+    measure_gradients,
+    read_answer,
+    read_arrays,
+)
 
 FEW = 1, 2
 """Batch and heads where gradients are measured, entry by entry."""
@@ -98,3 +106,24 @@ def _three_gradients(backward: Callable[..., Any], x: np.ndarray, w: list[np.nda
         return [*w, *ops.scaled_dot_product_attention.backward(saved, d_y)]
 
     check_backward("self-attention-backward", backward, lambda x: attention(*project(x)), {"x": x}, given)
+
+
+def find_the_wrong_attention(counterexample: Callable[..., Any]) -> str:
+    """Check the input on which one line of a backward pass is seen to be wrong."""
+    names = claims_of("find-the-wrong-attention")
+    letter, values = read_answer(counterexample, "abcde", ["q", "k", "v", "d_y"])
+    q, k, v, d_y = read_arrays(values, dict.fromkeys(("q", "k", "v", "d_y"), "T D")).values()
+    nothing = np.zeros((len(q), len(q)))
+
+    def output(w: Any, v: Any, s: Any, q: Any, k: Any) -> np.ndarray:
+        """Return y; w and s are what weights and scores are moved by."""
+        scores = q @ k.T / sqrt(q.shape[-1]) + s
+        return np.asarray((ops.softmax.forward(scores)[0] + w) @ v)
+
+    inputs = {"d_w": nothing, "d_v": v, "d_s": nothing, "d_q": q, "d_k": k}
+    lines = measure_gradients(output, lambda: names["backward"](q, k, v, names["weights"](q, k), d_y), inputs, d_y)
+    claims = {
+        line: Claim({name: lines.found[name]}, {name: lines.expected[name]})
+        for line, name in zip("abcde", inputs, strict=True)
+    }
+    return judge_claims(letter, "d", claims, "finite differences")
