@@ -146,14 +146,7 @@ def chain(x: Tensor) -> Tensor:
     return x.tanh().exp()
 
 
-add(
-    "the walk",
-    diamond,
-    core(deliver=replaced),
-    name="core: = for +=",
-    example=case(X),
-    weak=simpler(chain, X),
-)
+add("the walk", diamond, core(deliver=replaced), name="core: = for +=", example=case(X), weak=simpler(chain, X))
 add(
     "the walk",
     diamond,

@@ -47,8 +47,7 @@ def test_missing_glyphs_are_spelt_out():
 
 
 @pytest.mark.parametrize(
-    ("char", "expected"),
-    [("한", "han"), ("か", "ka"), ("ツ", "tu"), ("四", "U+56DB"), ("\U000f0000", "U+F0000")],
+    ("char", "expected"), [("한", "han"), ("か", "ka"), ("ツ", "tu"), ("四", "U+56DB"), ("\U000f0000", "U+F0000")]
 )
 def test_spelt(char, expected):
     assert spell_out(char) == expected

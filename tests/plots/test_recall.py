@@ -12,10 +12,7 @@ RECALL = {
     "chance": 0.125,
     "distances": [1, 8, 9],
     "kinds": {
-        name: {
-            "reach": reach,
-            "points": [{"distance": d, "accuracy": [1 / d, 1 / (d + 1)]} for d in (1, 8, 9)],
-        }
+        name: {"reach": reach, "points": [{"distance": d, "accuracy": [1 / d, 1 / (d + 1)]} for d in (1, 8, 9)]}
         for name, reach in KINDS.items()
     },
 }

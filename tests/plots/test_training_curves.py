@@ -8,13 +8,7 @@ from minitransformer.apps.plots.curves import curves_figure, duration, smooth
 
 
 def training(step, loss):
-    return {
-        "step": step,
-        "loss": loss,
-        "learning_rate": step * 1e-5,
-        "tokens_per_second": 2e4,
-        "seconds": step / 20,
-    }
+    return {"step": step, "loss": loss, "learning_rate": step * 1e-5, "tokens_per_second": 2e4, "seconds": step / 20}
 
 
 def evaluation(step, share):
@@ -30,11 +24,7 @@ def test_a_run_has_three_panels():
     figure = curves_figure(run(100, fall=4), "copy")
     loss, accuracy, rate = figure.axes
     assert loss.get_title(loc="left") == "copy"
-    assert [loss.get_ylabel(), accuracy.get_ylabel(), rate.get_ylabel()] == [
-        "loss",
-        "correct, %",
-        "learning\nrate",
-    ]
+    assert [loss.get_ylabel(), accuracy.get_ylabel(), rate.get_ylabel()] == ["loss", "correct, %", "learning\nrate"]
     assert rate.get_xlabel() == "step   (5.0 s in all, 20,000 tokens per second)"
     raw, smooth = loss.get_lines()
     assert raw.get_linewidth() < smooth.get_linewidth()

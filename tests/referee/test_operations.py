@@ -216,10 +216,7 @@ def rotary():
     for shape in ((5, 2), (1, 6), (4, 5, 6), (2, 3, 5, 8)):
         yield Case(f"x {shape}", (draw(*shape),), ops.rotary, theirs)
     yield Case(
-        "from position 1000",
-        (draw(3, 5, 6),),
-        lambda x: ops.rotary(x, first=1000),
-        lambda x: theirs(x, first=1000),
+        "from position 1000", (draw(3, 5, 6),), lambda x: ops.rotary(x, first=1000), lambda x: theirs(x, first=1000)
     )
 
 

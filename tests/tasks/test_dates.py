@@ -27,15 +27,7 @@ def test_known_dates(day, english, korean):
 def test_tokens():
     assert TASK.source_tokens("thursday, MARCH 17, 2024") == ["Thursday", ",", "March", *"17", ",", *"2024"]
     assert TASK.source_tokens("eMai 7_") == ["eMai", "7", "_"]
-    assert TASK.target_tokens("2024년 3월 17일 일요일") == [
-        *"2024년",
-        " ",
-        *"3월",
-        " ",
-        *"17일",
-        " ",
-        "일요일",
-    ]
+    assert TASK.target_tokens("2024년 3월 17일 일요일") == [*"2024년", " ", *"3월", " ", *"17일", " ", "일요일"]
 
 
 class EveryNumberOnce:

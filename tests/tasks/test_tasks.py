@@ -13,12 +13,7 @@ from minitransformer.data import UnknownTokenError, Vocabulary, tokenisers_to_js
 from minitransformer.tasks import TASKS, DataOptions, Task, build, split
 from minitransformer.training import Configuration
 
-EVERY = [
-    build("copy"),
-    build("reverse"),
-    build("dates"),
-    *(build("numbers", to=to) for to in ("de", "fr", "ko")),
-]
+EVERY = [build("copy"), build("reverse"), build("dates"), *(build("numbers", to=to) for to in ("de", "fr", "ko"))]
 every_task = pytest.mark.parametrize("task", EVERY, ids=lambda task: "-".join([task.name, *task.options.values()]))
 
 

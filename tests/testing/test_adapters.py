@@ -196,10 +196,7 @@ class TestCuPy:
             return d_y
 
         report = examine(lambda x: 2 * x, backward=backward, inputs=[cupy.asarray(X)])
-        assert (report.verdict, report.cause) == (
-            "mutates",
-            "the backward pass writes into the gradient of the output",
-        )
+        assert (report.verdict, report.cause) == ("mutates", "the backward pass writes into the gradient of the output")
 
     def test_whole_numbers_and_inputs_without_effect(self):
         def backward(x, ids, unused, d_y):

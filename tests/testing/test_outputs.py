@@ -45,10 +45,7 @@ def test_a_right_gradient_of_two_outputs(dtype):
             lambda x, w, d: norm_backward(x, w, Norm(d.y, 0 * d.mean)),
             "what comes from the output y.mean is wrong: the backward pass ignores its gradient",
         ),
-        (
-            lambda x, w, d: norm_backward(x, w, Norm(-d.y, -d.mean)),
-            "the sign is wrong",
-        ),
+        (lambda x, w, d: norm_backward(x, w, Norm(-d.y, -d.mean)), "the sign is wrong"),
     ],
 )
 def test_the_output_at_fault_is_named(backward, cause):

@@ -162,13 +162,7 @@ SAME_WORD = {
     "a piece of the median": (MEDIAN, FIRST, [0.7] * 3, "kink", "more than two smooth pieces of the function meet at"),
     "twice a piece": (MEDIAN, lambda x, d_y: 2 * FIRST(x, d_y), [0.7] * 3, "wrong", ""),
     "no gradient of the median": (MEDIAN, lambda x, d_y: 0 * x, [0.7] * 3, "wrong", "no average of the gradients near"),
-    "a distance": (
-        lambda x: np.abs(x[:1] - x[1:]),
-        lambda x, d_y: d_y + 0 * x,
-        [0.7, 0.7],
-        "wrong",
-        "at the kinks of",
-    ),
+    "a distance": (lambda x: np.abs(x[:1] - x[1:]), lambda x, d_y: d_y + 0 * x, [0.7, 0.7], "wrong", "at the kinks of"),
     "turns": (lambda x: np.sin(1e17 * x), lambda x, d_y: 1e17 * np.cos(1e17 * x) * d_y, [0.7], "undecided", "may turn"),
 }
 

@@ -17,11 +17,7 @@ from minitransformer.testing.strategies import parts
 pytestmark = pytest.mark.numpy_only("draws on the host")
 
 SEARCH = settings(
-    max_examples=1000,
-    database=None,
-    derandomize=True,
-    phases=[Phase.generate],
-    suppress_health_check=list(HealthCheck),
+    max_examples=1000, database=None, derandomize=True, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
 )
 
 

@@ -313,10 +313,7 @@ def test_a_checkpoint_of_another_architecture_is_refused(whole, tmp_path):
     folder = copy_of(whole, tmp_path)
     path = folder.path / "configuration.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"n_layers": 2}))
-    for (
-        _,
-        file,
-    ) in folder.checkpoints.files():  # as earlier versions saved them
+    for _, file in folder.checkpoints.files():  # as earlier versions saved them
         saved = read_checkpoint(file)
         write_checkpoint(file, saved._replace(state=saved.state | {"provenance": None}))
     with pytest.raises(RunError, match=r"does not belong to this configuration: .*missing"):

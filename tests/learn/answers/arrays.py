@@ -25,12 +25,7 @@ right = [
     *in_other_forms("add-with-broadcasting", "return d_x, d_y", "return [d_x, d_y]"),
     *in_other_forms("add-with-broadcasting", "append(d.sum", "append(d_z if d_z.shape == a.shape else d.sum"),
     *in_other_forms("linear-backward", "x.reshape(-1, D).T @ d_rows", 'np.einsum("bta,btf->af", x, d_y)'),
-    *in_other_forms(
-        "linear-backward",
-        "d_rows.sum(axis=0)",
-        "d_y.sum(axis=(0, 1))",
-        "np.ones(len(d_rows)) @ d_rows",
-    ),
+    *in_other_forms("linear-backward", "d_rows.sum(axis=0)", "d_y.sum(axis=(0, 1))", "np.ones(len(d_rows)) @ d_rows"),
     ("repeated-ids", lambda ids, V, d_y: np.eye(V)[ids.ravel()].T @ d_y.reshape(-1, d_y.shape[-1])),
     ("fast-to-the-last-bit", row_by_row),
     ("fast-to-the-last-bit", lambda a, b, c, d, e: row_by_row(a, b, c, d, e)),
