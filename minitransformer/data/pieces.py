@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Iterable, Mapping
 from itertools import groupby
 from typing import Any, Self
 
-from minitransformer.data.subwords import sentencepiece_model
+from minitransformer.data.subwords import model_of, sentencepiece_model
 from minitransformer.data.tokens import UNKNOWN, UNKNOWN_TOKEN, Tokeniser, field, require_unknown
 from minitransformer.data.vocabulary import Vocabulary
 
@@ -66,8 +65,4 @@ class Pieces(Tokeniser):
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
         """Restore the tokeniser that `to_json` described, its model identical to the byte."""
-        try:
-            model = base64.b64decode(field(value, "model", str), validate=True)
-        except binascii.Error as error:
-            raise ValueError(f"the tokeniser's 'model' is not base64: {error}") from error
-        return cls(model, Vocabulary.from_json(field(value, "tokens", list)))
+        return cls(model_of(value), Vocabulary.from_json(field(value, "tokens", list)))

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from minitransformer.data.extras import MissingExtraError
-from minitransformer.data.known_files import KnownFile
+from minitransformer.data.published import KnownFile
 from minitransformer.data.text import Pairs, TextError, read_lines, references, split_lines
 
 Pronunciations = dict[str, list[str]]

@@ -138,11 +138,7 @@ class Bpe(Tokeniser):
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
         """Return the tokeniser that `to_json` described, its model identical to the byte."""
-        try:
-            model = base64.b64decode(field(value, "model", str), validate=True)
-        except binascii.Error as error:
-            raise ValueError(f"the tokeniser's 'model' is not base64: {error}") from error
-        return cls(model)
+        return cls(model_of(value))
 
 
 class Merges(Tokeniser):
@@ -262,6 +258,14 @@ def sentencepiece_model(model: bytes, who: str) -> Any:
     except RuntimeError:
         pass
     raise ValueError(f"{who}: these bytes are not a model of sentencepiece")
+
+
+def model_of(value: Mapping[str, Any]) -> bytes:
+    """Return the model of a tokeniser that ``to_json`` described."""
+    try:
+        return base64.b64decode(field(value, "model", str), validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"the tokeniser's 'model' is not base64: {error}") from error
 
 
 def _sentencepiece() -> Any:

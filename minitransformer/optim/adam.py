@@ -201,10 +201,7 @@ class Adam:
             p.grad = None
 
     def step(
-        self,
-        learning_rate: float,
-        gradient: Gradient | None = None,
-        run: Callable[..., Iterable[Any]] = map,
+        self, learning_rate: float, gradient: Gradient | None = None, run: Callable[..., Iterable[Any]] = map
     ) -> None:
         """Update every parameter, or this optimiser's part of them.
 

@@ -188,11 +188,7 @@ def without_kernels() -> Iterator[None]:
 
 
 def trace(
-    model: Model,
-    source_ids: Any,
-    target_ids: Any = None,
-    objective: Objective | None = None,
-    edits: Sequence[Any] = (),
+    model: Model, source_ids: Any, target_ids: Any = None, objective: Objective | None = None, edits: Sequence[Any] = ()
 ) -> Trace:
     """Return every value and gradient of one forward and backward pass, by name.
 

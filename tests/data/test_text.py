@@ -9,8 +9,8 @@ from minitransformer.data import (
     KnownFile,
     LeftOut,
     TextError,
-    multi30k,
     normalise_text,
+    published,
     read_lines,
     read_multi30k,
     read_parallel,
@@ -182,5 +182,5 @@ def test_multi30k(tmp_path, monkeypatch):
     for language, content in (("en", b"a dog\n"), ("de", b"ein hund\n")):
         write(tmp_path / f"made-up.{language}", content)
         files[language] = KnownFile(f"made-up.{language}", 1, sha256(content).hexdigest(), "here")
-    monkeypatch.setitem(multi30k.MULTI30K, "val", files)
+    monkeypatch.setitem(published.MULTI30K, "val", files)
     assert read_multi30k(tmp_path, "val") == [("a dog", "ein hund")]

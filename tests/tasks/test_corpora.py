@@ -6,7 +6,7 @@ from hashlib import sha256
 import pytest
 from toml_cases import cases_from_toml
 
-from minitransformer.data import KnownFile, TextError, multi30k, pronunciation, references, tokenisers_to_json
+from minitransformer.data import KnownFile, TextError, pronunciation, published, references, tokenisers_to_json
 from minitransformer.tasks import build, recipe_file, recipe_names
 from minitransformer.tasks import text as text_task
 from minitransformer.training import Configuration
@@ -183,7 +183,7 @@ def test_the_parts_of_multi30k_are_what_they_are_called(tmp_path, monkeypatch):
             language: made_up(tmp_path, f"{part}.{language}", f"{language} one {part}\n{language} two {part}\n")
             for language in ("en", "de")
         }
-        monkeypatch.setitem(multi30k.MULTI30K, part, files)
+        monkeypatch.setitem(published.MULTI30K, part, files)
     found = corpus("multi30k", data=str(tmp_path), source_tokens="words", target_tokens="words", vocabulary=100)
     for pairs, part in ((found.train, "train"), (found.valid, "val"), (found.held_out, "test_2016_flickr")):
         assert pairs == [(f"en {n} {part}", f"de {n} {part}") for n in ("one", "two")]

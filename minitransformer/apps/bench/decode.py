@@ -53,11 +53,7 @@ def agreement(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, int]:
 
 
 def measure_decoding(
-    names: Sequence[str],
-    rounds: int,
-    programs: Sequence[str],
-    workers: int | None,
-    tell: Callable[[str], None],
+    names: Sequence[str], rounds: int, programs: Sequence[str], workers: int | None, tell: Callable[[str], None]
 ) -> dict[str, Any]:
     """Measure greedy decoding and beam search in some configurations.
 

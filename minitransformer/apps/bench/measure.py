@@ -19,11 +19,7 @@ ANATOMY_ROUNDS = 3
 
 
 def measure_speed(
-    names: Sequence[str],
-    rounds: int,
-    programs: Sequence[str],
-    workers: int | None,
-    tell: Callable[[str], None],
+    names: Sequence[str], rounds: int, programs: Sequence[str], workers: int | None, tell: Callable[[str], None]
 ) -> dict[str, Any]:
     """Measure some configurations.
 

@@ -41,11 +41,7 @@ def find_mpiexec() -> list[str]:
 
 
 def measure_processes(
-    names: Sequence[str],
-    rounds: int,
-    pytorch: bool,
-    tell: Callable[[str], None],
-    counts: Sequence[int] = COUNTS,
+    names: Sequence[str], rounds: int, pytorch: bool, tell: Callable[[str], None], counts: Sequence[int] = COUNTS
 ) -> dict[str, Any]:
     """Measure some configurations.
 

@@ -301,11 +301,7 @@ def _pack(value: Any) -> str:
 
 
 def _sentence(
-    session: Session,
-    text: str,
-    objective: dict[str, Any] | None,
-    numbers: _Floats,
-    used: set[str],
+    session: Session, text: str, objective: dict[str, Any] | None, numbers: _Floats, used: set[str]
 ) -> dict[str, Any]:
     """Return the answers about a sentence; add its tokens, and the names of its operations."""
     translation = session.translate({"text": text})

@@ -131,12 +131,7 @@ def measure_gradients(
 
 
 def judge_claims(
-    letter: str,
-    false: str,
-    claims: Mapping[str, Claim],
-    standard: str,
-    *,
-    draw: Callable[[Claim], str] = Claim.draw,
+    letter: str, false: str, claims: Mapping[str, Claim], standard: str, *, draw: Callable[[Claim], str] = Claim.draw
 ) -> str:
     """Return a remark on the learner's input; raise ``Wrong`` if it does not show that the named claim is false.
 

@@ -190,7 +190,7 @@ def changes_text(result: dict[str, Any]) -> str:
     rows = result["rows"]
     lines = [
         f"{'':17}{'F':>5}{'parameters':>11}{'cost':>6}{'steps':>7}{result['measure']:>19}"
-        f"{'ratio to the base':>20}{'p':>9}",
+        f"{'ratio to the base':>20}{'p':>9}"
     ]
     for name, row in rows.items():
         bits = np.array(row["bits"])

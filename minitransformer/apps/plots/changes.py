@@ -62,8 +62,7 @@ def draw_changes(axes: Axes, result: Mapping[str, Any]) -> None:
     axes.spines[["top", "right", "left"]].set_visible(False)
     base = sum(result["rows"]["base"]["bits"]) / len(result["seeds"])
     axes.set_xlabel(
-        f"{result['measure']}, as a multiple of the base ({base:.3f});  left is better,  grey is open",
-        size=9,
+        f"{result['measure']}, as a multiple of the base ({base:.3f});  left is better,  grey is open", size=9
     )
     axes.set_title(
         f"{result['title']}: {len(result['seeds'])} seeds (ticks), mean and {result['level']:.0%} confidence interval",

@@ -151,19 +151,10 @@ def _loss(report: Report) -> str:
     return curve(report["losses"], f"Training loss, nats per target token (at the end {report['losses'][-1]:.3f})")
 
 
-ASK: dict[str, Callable[[Report], str]] = {
-    "accuracy": _accuracy,
-    "alone": _alone,
-    "attention": _attention,
-    "batch": _batch,
-    "embeddings": _embeddings,
-    "gradients": _gradients,
-    "loss": _loss,
-    "rate": _rate,
-    "repeat": _repeat,
-    "samples": _samples,
-    "weights": _weights,
-}
+SHOWN = (
+    _accuracy, _alone, _attention, _batch, _embeddings, _gradients, _loss, _rate, _repeat, _samples, _weights,
+)  # fmt: skip
+ASK: dict[str, Callable[[Report], str]] = {show.__name__[1:]: show for show in SHOWN}
 """Each measurement that can be asked for."""
 
 

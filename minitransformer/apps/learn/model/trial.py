@@ -140,11 +140,7 @@ def try_parts(
 
 
 def _examine_all(
-    setting: Setting,
-    names: Sequence[str],
-    expected: Mapping[str, Array],
-    limits: Limits,
-    tell: Callable[[str], object],
+    setting: Setting, names: Sequence[str], expected: Mapping[str, Array], limits: Limits, tell: Callable[[str], object]
 ) -> dict[str, Verdict | str]:
     """Return a verdict on each part, or the error of a file that cannot be judged.
 
