@@ -7,6 +7,7 @@ import shutil
 import sys
 import textwrap
 from typing import TextIO
+from unicodedata import east_asian_width
 
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters, with those that begin an escape sequence; line breaks; controls of direction, which can make a
@@ -15,6 +16,8 @@ COLUMNS = 100
 """The longest lines of a report in a file."""
 WIDTH = 78
 """The longest lines of a paragraph by `fill`."""
+FILLER = "\ufeff"
+"""Stands for the second column of a character; in text it means nothing."""
 LABEL = re.compile(r" {0,3}(?:\S+ {2,})?")
 """What lines that continue a paragraph are indented by: ``"task      "``."""
 
@@ -62,7 +65,7 @@ def break_lines(text: str, width: int) -> str:
     lines = []
     for line in text.split("\n"):
         if (
-            len(line) <= width
+            len(spread(line)) <= width
             or line.startswith(4 * " ")
             or "\r" in line
             or len(re.findall(r"\S {3,}(?=\S)", line)) > 1
@@ -71,9 +74,19 @@ def break_lines(text: str, width: int) -> str:
         else:
             indent = " " * min(len(LABEL.match(line)[0]), width // 2)  # type: ignore[index]
             lines += textwrap.wrap(
-                line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+                spread(line), width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
             )
-    return "\n".join(lines)
+    return gather("\n".join(lines))
+
+
+def spread(text: str) -> str:
+    """Return a text that is as long as it is wide in a terminal, where characters of East Asia take two columns."""
+    return "".join(one + FILLER * (east_asian_width(one) in "FW") for one in text)
+
+
+def gather(text: str) -> str:
+    """Return a text without the fillers that `spread` has added."""
+    return text.replace(FILLER, "")
 
 
 def spell_out(text: str, keep: str = "") -> str:
@@ -90,7 +103,6 @@ def spell_out(text: str, keep: str = "") -> str:
 
 
 def fill(text: str, first: str = "", rest: str = "") -> str:
-    """Return a paragraph in lines of at most 78 characters, the first and the rest indented; no word is broken."""
-    return textwrap.fill(
-        text, WIDTH, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
-    )
+    """Return a paragraph in lines of at most 78 columns, the first and the rest indented; no word is broken."""
+    indents = {"initial_indent": spread(first), "subsequent_indent": rest}
+    return gather(textwrap.fill(spread(text), WIDTH, break_long_words=False, break_on_hyphens=False, **indents))

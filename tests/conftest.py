@@ -5,6 +5,7 @@ import os
 # Small arrays gain nothing from threads, and many test processes would fight over them. This must come before numpy.
 for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
+os.environ["MINITRANSFORMER_LANG"] = "en"  # whatever the locale
 
 from hypothesis import HealthCheck, Phase, settings  # noqa: E402
 

@@ -13,6 +13,7 @@ from toml_cases import toml_table
 from minitransformer import ops
 from minitransformer.apps.cli import COMMANDS, main
 from minitransformer.apps.paper.variations import Result
+from minitransformer.console import spread
 from minitransformer.testing import examples, prove
 
 fcntl = pytest.importorskip("fcntl", reason="the terminals are those of Unix")
@@ -90,6 +91,6 @@ def test_no_line_is_wider_than_the_terminal(in_a_terminal, monkeypatch, width):
         status, lines = in_a_terminal(command, width)
         assert status == STATUS.get(command, 0), (command, lines)
         # A long path, of this test's folder for example, has no place to break.
-        if wide := [line for line in lines if len(line) > width >= max(map(len, line.split()), default=0)]:
+        if wide := [line for line in lines if len(spread(line)) > width >= max(map(len, line.split()), default=0)]:
             wrapped[command] = wide
     assert not wrapped, "\n".join(f"{c}: {line}" for c, lines in wrapped.items() for line in lines)

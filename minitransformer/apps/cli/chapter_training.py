@@ -10,6 +10,7 @@ from tqdm import tqdm
 from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.learn import Book, Exercise, bank, command
 from minitransformer.apps.learn.answers import Missing
+from minitransformer.apps.learn.language import fill, said
 from minitransformer.apps.learn.trainings import (
     TRAININGS,
     Disagreement,
@@ -20,7 +21,6 @@ from minitransformer.apps.learn.trainings import (
 )
 from minitransformer.apps.learn.verdict import Wrong
 from minitransformer.arrays import using
-from minitransformer.console import fill
 
 WHOLE = {
     6: (" copy", " --solved"),
@@ -42,10 +42,11 @@ def run_training(book: Book, number: str | None) -> int:
     chapter = int(number) if number else _last_ready(book)
     if chapter in WHOLE:
         rest = ", with the engine's for the rest" if chapter < max(TRAININGS) else ""
-        print(f"Your functions train the whole Transformer{rest}:\n\n    {training_command(book, chapter)}")
+        print(f"{said(f'Your functions train the whole Transformer{rest}:')}\n\n    {training_command(book, chapter)}")
         return 0
     kind = TRAININGS[chapter]
-    print(f"Chapter {chapter}: {kind.title}\n\n{fill('It calls your ' + ', '.join(kind.uses) + '.')}\n", flush=True)
+    uses = ", ".join(kind.uses)
+    print(f"{said(f'Chapter {chapter}: {kind.title}')}\n\n{fill(f'It calls your {uses}.')}\n", flush=True)
     try:
         with using("numpy"):  # exercises are plain NumPy, whatever the library for everything else is
             report = train_with_answers(kind, book.folder, _track)
@@ -53,11 +54,12 @@ def run_training(book: Book, number: str | None) -> int:
         print(missing)
         return 1
     except Wrong as wrong:
-        print(f"The training ended after the first batch.\n\n{wrong}")
+        print(f"{said('The training ended after the first batch.')}\n\n{wrong}")
         return 1
     except Disagreement as disagreement:
-        print("The training has not begun: on the first batch, one of your functions\nand the engine's own disagree.")
-        print(f"\n{disagreement}\n\n(`{command('check', disagreement.name, folder=book.folder)}` looks for the cause)")
+        words = "The training has not begun: on the first batch, one of your functions and the engine's own disagree."
+        line = command("check", disagreement.name, folder=book.folder)
+        print(f"{fill(words)}\n\n{disagreement}\n\n{said(f'(`{line}` looks for the cause)')}")
         return 1
     print(report.format())
     return 0

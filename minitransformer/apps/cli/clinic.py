@@ -25,7 +25,7 @@ from minitransformer.apps.learn.clinic import (
     open_case,
     overview,
 )
-from minitransformer.console import fill
+from minitransformer.apps.learn.language import fill, said, say_lines
 
 CHOICES = {"ask": ASK, "diagnosis": CAUSES}
 
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
         print(fill(f"{case.name}: {error}"))
         return 1
     if hasattr(args, "ask"):
-        print(ASK[args.ask](report))
+        print(say_lines(ASK[args.ask](report)))
         if args.ask == "loss":
             _draw_loss(report, path.with_suffix(".png"), case.name)
         return 0
@@ -60,18 +60,19 @@ def run(args: argparse.Namespace) -> int:
 
 def _list(folder: Path) -> int:
     chart = Chart.read(folder)
-    print("Each patient is a small training script with one fault. Visit one, name the\ncause, correct the file.\n")
+    words = "Each patient is a small training script with one fault. Visit one, name the cause, correct the file."
+    print(fill(words) + "\n")
     for case in cases():
         marks = [
-            word
+            said(word)
             for word, numbers in (("diagnosed", chart.diagnosed), ("healed", chart.healed))
             if case.number in numbers
         ]
         print(f"  {case.name:<12} {', '.join(marks)}".rstrip())
-    print("\nCauses for --diagnosis:")
+    print("\n" + said("Causes for --diagnosis:"))
     for name, cause in CAUSES.items():
-        print(f"  {name:<24} {cause.text}")
-    print(f"\n`{command('clinic', '1', folder=folder)}` visits the first.")
+        print(f"  {name:<24} {said(cause.text)}")
+    print("\n" + said(f"`{command('clinic', '1', folder=folder)}` visits the first."))
     return 0
 
 
@@ -80,7 +81,7 @@ def _examine(case: Case, text: str, path: Path) -> Mapping[str, Any]:
     slot = "first" if text == case.text else "now"
     kept = path.with_name(f".{case.number:02}-{slot}.json")
     if find_report(text, kept) is None:
-        print("Training for 5 to 10 seconds ...\n", flush=True)
+        print(said("Training for 5 to 10 seconds ...") + "\n", flush=True)
     return examine_text(text, str(path), kept)
 
 
@@ -88,11 +89,11 @@ def _draw_loss(report: Mapping[str, Any], picture: Path, title: str) -> None:
     from minitransformer.apps.plots import training_curves  # takes a second to import
 
     training_curves([{"step": i, "loss": loss} for i, loss in enumerate(report["losses"], start=1)], picture, title)
-    print(f"\nThe loss as a picture: {picture}")
+    print("\n" + said(f"The loss as a picture: {picture}"))
 
 
 def _visit(case: Case, folder: Path, path: Path, text: str, report: Mapping[str, Any]) -> int:
-    print(f"{case.name}: {path}\n\n{overview(report)}\n")
+    print(f"{case.name}: {path}\n\n{say_lines(overview(report))}\n")
     if text == case.text:
         ask = command("clinic", f"{case.number}", "--ask", "WHAT", folder=folder)
         name = command("clinic", f"{case.number}", "--diagnosis", "CAUSE", folder=folder)
@@ -100,7 +101,7 @@ def _visit(case: Case, folder: Path, path: Path, text: str, report: Mapping[str,
         print(fill(f"`{name}` names the cause. Then correct the file and visit the patient again."))
         return 1
     healthy, words = judge(report, case.cause)
-    print(fill(f"{'Healthy.' if healthy else 'Still sick.'} {words}"))
+    print(fill(f"{said('Healthy.' if healthy else 'Still sick.')} {said(words)}"))
     chart = Chart.read(folder).noted(folder, "healed", case.number) if healthy else Chart.read(folder)
     if case.number not in chart.diagnosed:
         name = command("clinic", f"{case.number}", "--diagnosis", "CAUSE", folder=folder)
@@ -114,7 +115,7 @@ def _diagnose(case: Case, folder: Path, name: str) -> int:
     """Judge a diagnosis by the original script of the patient, not by the learner's corrections."""
     report = _examine(case, case.text, folder / case.file)
     right, words = diagnose(case, name, report)
-    print(fill(f"{case.name}, {name}: {'right' if right else 'this is not the cause'}."))
+    print(fill(f"{case.name}, {name}: right." if right else f"{case.name}, {name}: this is not the cause."))
     print(fill(words))
     if right:
         Chart.read(folder).noted(folder, "diagnosed", case.number)

@@ -13,8 +13,10 @@ import argparse
 import json
 import shlex
 import time
+from functools import partial
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from minitransformer.apps.cli import clinic
 from minitransformer.apps.cli.chapter_training import LAST, run_training, suggest_training, training_command
@@ -24,18 +26,42 @@ from minitransformer.apps.cli.tutorials import CLONE
 from minitransformer.apps.learn import Book, Exercise, bank, command, find, find_folder, judge_in_child, last_save
 from minitransformer.apps.learn.assembly import FILE, assemble, parts_needed
 from minitransformer.apps.learn.grading import grade, read_submission
-from minitransformer.console import WIDTH, fill
+from minitransformer.apps.learn.language import LANGUAGES, fill, said, say_source, speaking
+from minitransformer.console import WIDTH, gather, spread
 from minitransformer.durable import write_whole
 
 ACTIONS = ("watch", "check", "hint", "next", "list", "reset", "solution", "train", "assemble", "clinic")
 CHOICES = {"action": ACTIONS, **clinic.CHOICES}
+LANG = "the language, which your folder remembers: en or ko (default: as the locale says, or $MINITRANSFORMER_LANG)"
 LOOK = 0.3
 """How long to wait before looking at the files again, in seconds."""
 
 
+class _Speak(argparse.Action):
+    """Choose the language, also of the help."""
+
+    def __call__(self, parser: argparse.ArgumentParser, args: argparse.Namespace, found: Any, _: object = None) -> None:
+        vars(args)["lang"], vars(parser)["said"] = found, partial(said, to=found)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the choice of a language, and translate the help."""
+    parser.add_argument("--lang", action=_Speak, choices=tuple(LANGUAGES), help=LANG, default=argparse.SUPPRESS)
+    vars(parser)["said"] = said
+
+
 def run(args: argparse.Namespace) -> int:
-    """Open the folder and do what is asked; return the exit status."""
-    folder = args.folder = args.folder if hasattr(args, "folder") else find_folder()
+    """Open the folder and do what is asked, in the learner's language; return the exit status."""
+    args.folder = args.folder if hasattr(args, "folder") else find_folder()
+    with speaking(getattr(args, "lang", Book.language_of(args.folder))):
+        try:
+            return _run(args)
+        except UsageError as error:
+            raise UsageError(said(str(error))) from error
+
+
+def _run(args: argparse.Namespace) -> int:
+    folder = args.folder
     if args.json and args.action != "check":
         raise UsageError("--json is an option of `learn check`")
     if args.action == "clinic":
@@ -51,8 +77,10 @@ def run(args: argparse.Namespace) -> int:
     fresh = not folder.exists()
     try:
         book = Book.open(folder)
+        if hasattr(args, "lang"):
+            book.speak(args.lang)
         if fresh:
-            print(f"{len(bank())} exercises are now in {folder}.\n")
+            print(fill(f"{len(bank())} exercises are now in {folder}.") + "\n")
         if args.action == "train":
             return run_training(book, getattr(args, "name", None))
         return _act(args.action, book, exercise)
@@ -90,7 +118,7 @@ def _act(action: str, book: Book, named: Exercise | None) -> int:
         case "hint":
             number, text = book.next_hint(exercise)
             _say(f"{exercise.name}, hint {number} of {len(exercise.hints)}:")
-            for line in text.strip().splitlines():
+            for line in said(text).strip().splitlines():
                 print(fill(line, "  ", "  "))
             return 0
         case "next":
@@ -100,7 +128,7 @@ def _act(action: str, book: Book, named: Exercise | None) -> int:
                         f"No exercise is open: all of them are right. `{training_command(book, LAST)}` trains a model "
                         "with your functions."
                     )
-                _say("This is the only one that is open.\n")
+                print(fill("This is the only one that is open.") + "\n")
             book.save()
             return _introduce(book)
         case "list":
@@ -123,9 +151,10 @@ def _assemble(book: Book) -> int:
     book.save()
     wrong = {one: verdict for one, verdict in verdicts.items() if not verdict.right}
     if wrong:
-        print(f"{len(needed) - len(wrong)} of the {len(needed)} functions are right; these are missing:\n")
+        right = len(needed) - len(wrong)
+        print(fill(f"{right} of the {len(needed)} functions are right; these are missing:") + "\n")
         for exercise, verdict in wrong.items():
-            print(f"  {exercise.name:<28} {verdict.words.splitlines()[0]}"[:WIDTH])
+            print(_clip(f"  {exercise.name:<28} {verdict.words.splitlines()[0]}"))
         return 1
     text, path = assemble(book.folder), book.folder / FILE
     kept = book.keep(path, text)
@@ -137,8 +166,12 @@ def _assemble(book: Book) -> int:
 
 
 def _say(text: str) -> int:
-    print(text if len(text) <= WIDTH or " " not in text.strip() else fill(text))
+    print(fill(text))
     return 0
+
+
+def _clip(line: str) -> str:
+    return gather(spread(line)[:79].rstrip())
 
 
 def _bar(book: Book) -> str:
@@ -149,8 +182,8 @@ def _bar(book: Book) -> str:
 
 def _introduce(book: Book) -> int:
     exercise = find(book.current)
-    print(f"{_bar(book)}\n{exercise.chapter}")
-    print(f"now: {exercise.name}: {exercise.title}")
+    print(f"{said(_bar(book))}\n{said(exercise.chapter)}")
+    print(said(f"now: {exercise.name}: {exercise.title}"))
     print(f"     {book.path(exercise)}")
     tutorial, _, heading = exercise.tutorial.partition("#")
     where = f"tutorials/{tutorial}.ipynb"
@@ -159,7 +192,7 @@ def _introduce(book: Book) -> int:
         where = f"`minitransformer tutorials {number}`"
         if not (CLONE / "tutorials").is_dir():  # the package was installed without them
             where = f"tutorial {number}; in a clone of the repository, {where} opens it"
-    print(f"     read: {where}")
+    print(said(f"     read: {where}"))
     if heading:
         print(f"           {heading.replace('-', ' ')!r}")
     return 0
@@ -181,11 +214,11 @@ def _check(book: Book, exercise: Exercise) -> bool:
     book.finish(exercise)
     print(verdict.format(exercise.name))
     if exercise.derivation:
-        print(f"Every step of the algebra: docs/derivations/{exercise.derivation}.md")
+        _say(f"Every step of the algebra: docs/derivations/{exercise.derivation}.md")
     if new:
         suggest_training(book, exercise)
     if new and len(book.done) == len(bank()):
-        print("\nThat was the last one: all of them are right.")
+        print("\n" + said("That was the last one: all of them are right."))
         _say(f"`{command('assemble', folder=book.folder)}` writes a Transformer of your own into one file.")
     return True
 
@@ -202,22 +235,22 @@ def _check_and_go_on(book: Book, exercise: Exercise) -> bool:
 
 def _list(book: Book) -> int:
     for chapter, exercises in groupby(bank(), lambda exercise: exercise.chapter):
-        print(f"\n{chapter}")
+        print(f"\n{said(chapter)}")
         for exercise in exercises:
             mark = "x" if exercise.name in book.done else " "
             arrow = ">" if exercise.name == book.current else " "
-            title = "optional: " * exercise.optional + exercise.title
-            print(f" {arrow} [{mark}] {exercise.name:<28} {title}"[:79].rstrip())
+            title = said(f"optional: {exercise.title}" if exercise.optional else exercise.title)
+            print(_clip(f" {arrow} [{mark}] {exercise.name:<28} {title}"))
         if line := training_command(book, int(chapter.partition(".")[0])):
             print(fill(f"then: `{line}`", " " * 7, " " * 7))
-    print(f"\n{_bar(book)}, in {book.folder.absolute()}")
+    print("\n" + said(f"{_bar(book)}, in {book.folder.absolute()}"))
     return 0
 
 
 def _solution(book: Book, exercise: Exercise) -> int:
-    print(exercise.solution.rstrip())
+    print(say_source(exercise.solution.rstrip()))
     if exercise.derivation:
-        print(f"\n# Every step of the algebra: docs/derivations/{exercise.derivation}.md")
+        print("\n#", said(f"Every step of the algebra: docs/derivations/{exercise.derivation}.md"))
     return 0
 
 
@@ -249,7 +282,7 @@ def _watch(book: Book) -> int:
                 _check_and_go_on(book, exercise)
     except KeyboardInterrupt:
         book.reread()
-        print(f"\nUntil next time; `{command(folder=book.folder)}` goes on with {book.current}.")
+        print("\n" + fill(f"Until next time; `{command(folder=book.folder)}` goes on with {book.current}."))
     return 0
 
 

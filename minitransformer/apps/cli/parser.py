@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from difflib import get_close_matches
 from itertools import takewhile
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from minitransformer.apps.cli.errors import UsageError, one_line
+from minitransformer.console import gather, spread
 
 
 class Parser(argparse.ArgumentParser):
@@ -24,6 +25,7 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
+        self.said: Callable[[str], str] = str
         self.color = False  # Python 3.14 would write escape sequences, which `protect_terminal` spells out
 
     def add_argument(self, *names: str, **settings: Any) -> argparse.Action:
@@ -31,6 +33,12 @@ class Parser(argparse.ArgumentParser):
         if "action" not in settings:
             settings.setdefault("default", argparse.SUPPRESS)
         return super().add_argument(*names, **settings)
+
+    def format_help(self) -> str:
+        """Return the help, each text as ``said`` returns it."""
+        for texts, name in [(self, "description"), *((action, "help") for action in self._actions)]:
+            setattr(texts, name, spread(self.said(getattr(texts, name) or "")) or getattr(texts, name))
+        return gather(super().format_help())
 
     def error(self, message: str) -> NoReturn:
         """Print the usage and a message in one line, and end with status 2."""

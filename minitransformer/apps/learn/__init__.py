@@ -20,6 +20,7 @@ from minitransformer.apps.learn.answers import load_answers
 from minitransformer.apps.learn.bank import Exercise, bank, find
 from minitransformer.apps.learn.book import FOLDER, Book, command, find_folder
 from minitransformer.apps.learn.child import judge_in_child, last_save
+from minitransformer.apps.learn.language import said, speaking
 from minitransformer.apps.learn.notebook import in_notebook, point_to, record
 from minitransformer.apps.learn.referee import Verdict, judge, judge_file
 from minitransformer.apps.learn.verdict import Unsolved, Wrong, agree, refuse_unsolved
@@ -111,13 +112,14 @@ def compare(name: str, found: Any, expected: Any, *, tolerance: float = 1e-9) ->
 
 def _show(name: str, verdict: Verdict) -> None:
     """Print a verdict below a notebook's cell."""
-    print(verdict.format(name) if verdict.solved else f"{name}: replace the `...`, then run this cell again.")
+    print(verdict.format(name) if verdict.solved else said(f"{name}: replace the `...`, then run this cell again."))
 
 
 def check_file(path: str) -> bool:
     """Judge a learner's file and print the verdict; return whether it is right."""
     exercise = find(path)
-    with using("numpy"):  # exercises are plain NumPy, also with another array library in use
+    # Exercises are plain NumPy, also with another array library in use.
+    with using("numpy"), speaking(Book.language_of(Path(path).absolute().parents[1])):
         verdict = judge_file(exercise, Path(path))
-    print(verdict.format(exercise.name))
+        print(verdict.format(exercise.name))
     return verdict.right

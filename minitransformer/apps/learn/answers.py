@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from minitransformer.apps.learn.bank import Exercise, find
+from minitransformer.apps.learn.language import said
 from minitransformer.apps.learn.referee import execute, explain
 from minitransformer.apps.learn.verdict import Unsolved, Wrong
 
@@ -56,8 +58,9 @@ def load_answer(folder: Path, name: str) -> Callable[..., Any]:
 
 
 def _same_code(one: str, other: str) -> bool:
-    """Return whether two sources differ only in comments and layout."""
-    return ast.dump(ast.parse(one)) == ast.dump(ast.parse(other))
+    """Return whether two sources differ only in docstrings, comments and layout."""
+    trees = [ast.parse(re.sub('""".*?"""', '""', text, flags=re.DOTALL)) for text in (one, other)]
+    return ast.dump(trees[0]) == ast.dump(trees[1])
 
 
 def is_open(exercise: Exercise, path: Path) -> bool:
@@ -81,8 +84,8 @@ def load_answers(folder: Path, names: Iterable[str]) -> dict[str, Callable[..., 
         try:
             loaded[name] = load_answer(folder, name)
         except Wrong as wrong:
-            problems[name] = f"  {name}: {str(wrong).splitlines()[0]}\n    {folder / find(name).file}"
+            problems[name] = f"  {name}: {said(str(wrong).splitlines()[0])}\n    {folder / find(name).file}"
     if problems:
         number = "1 function is" if len(problems) == 1 else f"{len(problems)} functions are"
-        raise Missing(f"{number} missing:\n" + "\n".join(problems.values()), problems)
+        raise Missing(said(f"{number} missing:") + "\n" + "\n".join(problems.values()), problems)
     return loaded

@@ -12,6 +12,7 @@ from itertools import count
 from pathlib import Path
 
 from minitransformer.apps.learn.bank import Exercise, bank, find
+from minitransformer.apps.learn.language import LANGUAGES, say_source
 from minitransformer.durable import check_folder, make_folder, replace, write_whole
 from minitransformer.files import read_json
 from minitransformer.options import Options, option
@@ -67,6 +68,7 @@ class Progress(Options):
     done: Sequence[str] = option((), "the exercises that were right once")
     hints: Mapping[str, int] = field(default_factory=dict)
     current: str = option("", "the exercise that is worked on")
+    language: str = option("", "the language that was chosen", choices=("", *LANGUAGES), added=True)
 
 
 @dataclass
@@ -83,12 +85,15 @@ class Book:
         How many hints of an exercise have been shown.
     current : str
         The current exercise.
+    language : str
+        The language that the learner has chosen, or an empty string.
     """
 
     folder: Path
     done: set[str] = field(default_factory=set)
     hints: dict[str, int] = field(default_factory=dict)
     current: str = ""
+    language: str = ""
 
     @classmethod
     def open(cls, folder: Path) -> Book:
@@ -102,11 +107,18 @@ class Book:
         book = cls(folder)
         for exercise in bank():
             if not book.path(exercise).exists() and not book._renumber(exercise):
-                book.write(exercise, exercise.text)
+                book.write(exercise, say_source(exercise.text))
         book.reread()
         if not (folder / PROGRESS).exists():
             book.save()  # this file marks the folder for commands run inside it
         return book
+
+    @staticmethod
+    def language_of(folder: Path) -> str:
+        """Return the language that was chosen in a folder, or an empty string."""
+        with suppress(ValueError, OSError):
+            return Progress.from_flat(read_json(folder / PROGRESS)).language
+        return ""
 
     def reread(self) -> None:
         """Read the progress again, which another terminal may have changed."""
@@ -117,11 +129,21 @@ class Book:
             self.done = set(kept.done) & names
             self.hints = {name: n for name, n in kept.hints.items() if name in names and n > 0}
             self.current = kept.current if kept.current in names else ""
+            self.language = kept.language
         except ValueError:
             if path.exists():
                 # Start counting again instead of stopping; `check` finds the solved exercises again.
                 replace(path, self.folder / f"{PROGRESS}.unreadable")
         self.current = self.current or bank()[0].name
+
+    def speak(self, name: str) -> None:
+        """Keep the choice of a language; files that are as they were written in another one are written in this."""
+        for exercise in bank():
+            texts = {one: say_source(exercise.text, one) for one in LANGUAGES}
+            if self.path(exercise).read_bytes() in [text.encode() for text in texts.values()]:
+                self.write(exercise, texts[name])
+        self.language = name
+        self.save()
 
     def path(self, exercise: Exercise) -> Path:
         """Return the path of an exercise in this folder."""
@@ -129,7 +151,7 @@ class Book:
 
     def save(self) -> None:
         """Write the progress."""
-        kept = Progress(done=sorted(self.done), hints=self.hints, current=self.current)
+        kept = Progress(done=sorted(self.done), hints=self.hints, current=self.current, language=self.language)
         write_whole(self.folder / PROGRESS, (json.dumps(kept.flat(), indent=1) + "\n").encode())
 
     def _renumber(self, exercise: Exercise) -> bool:
@@ -181,8 +203,9 @@ class Book:
 
     def reset(self, exercise: Exercise) -> Path | None:
         """Restore an exercise's original text; return the path of the learner's version, if it was different."""
-        kept = self.keep(self.path(exercise), exercise.text)
-        self.write(exercise, exercise.text)
+        text = say_source(exercise.text)
+        kept = self.keep(self.path(exercise), text)
+        self.write(exercise, text)
         self.done.discard(exercise.name)
         self.hints.pop(exercise.name, None)
         self.current = exercise.name

@@ -191,8 +191,8 @@ def _receive(
 def too_late(files: Sequence[Path], record: Path, limits: Limits) -> Ended:
     """Return the error for code that has used up its time."""
     place = find_line(files, record) or UNKNOWN
-    words = f"was still running after {limits.seconds:g} s and was stopped. Is there an endless loop?"
-    return Ended(f"{place.words} {words}{place.source}", place.file)
+    words = f"{place.words} was still running after {limits.seconds:g} s and was stopped. Is there an endless loop?"
+    return Ended(f"{words}{place.source}", place.file)
 
 
 def end_of(files: Sequence[Path], record: Path, status: int, limits: Limits) -> Ended:

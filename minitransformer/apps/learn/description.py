@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from minitransformer.apps.learn.language import fill, said
+from minitransformer.console import gather, spread
 from minitransformer.testing import fits, likely_causes
 
-WIDTH = 78
 LARGEST_GRID = 16
 """Results with more rows or columns than this are not drawn."""
 
@@ -37,12 +37,12 @@ def _grid(right: np.ndarray) -> list[str]:
     if right.size < 2 or max(right.shape) > LARGEST_GRID:
         return []
     rows = ["      " + " ".join("." if entry else "x" for entry in row) for row in right]
-    rows[0] += "        . right   x wrong"
+    rows[0] += said("        . right   x wrong")
     return ["", *rows]
 
 
 def _wrap(label: str, text: str) -> str:
-    return textwrap.fill(text, WIDTH, initial_indent=f"  {label:<9}", subsequent_indent=" " * 11)
+    return fill(text, gather(f"  {spread(said(label)):<9}"), " " * 11)
 
 
 Mistakes = Mapping[str, Any] | Callable[[], Mapping[str, Any]]

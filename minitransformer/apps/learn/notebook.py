@@ -22,6 +22,7 @@ from typing import Any
 from minitransformer.apps.learn.answers import is_open
 from minitransformer.apps.learn.bank import FOOTER, Exercise, bank
 from minitransformer.apps.learn.book import FOLDER, Book, find_folder
+from minitransformer.apps.learn.language import said, say_source
 from minitransformer.apps.learn.referee import judge_file
 
 SWITCH = "MINITRANSFORMER_RECORD"
@@ -53,19 +54,19 @@ def record(exercise: Exercise, answers: Sequence[Any]) -> str:
         book = Book.open(folder)
         path = book.path(exercise)
         if exercise.name in book.done and not is_open(exercise, path):
-            return f"(solved in {path} before; that file stays as it is)"
+            return said(f"(solved in {path} before; that file stays as it is)")
         try:
             text = _write_file(exercise, answers)
         except _NoCode as reason:
             book.finish(exercise)
-            return f"(solved in {folder}; the code is not kept: {reason})"
+            return said(f"(solved in {folder}; the code is not kept: {reason})")
         kept = None if is_open(exercise, path) else book.keep(path, text)
         book.write(exercise, text)
         book.finish(exercise)
     except OSError as error:
-        return f"(not kept: {folder} cannot be written: {error.strerror})"
+        return said(f"(not kept: {folder} cannot be written: {error.strerror})")
     before = f"; your earlier file is {kept.name}" if kept else ""
-    return f"(kept in {path}{before}; {len(book.done)} of {len(bank())} solved)"
+    return said(f"(kept in {path}{before}; {len(book.done)} of {len(bank())} solved)")
 
 
 def point_to(exercise: Exercise) -> str:
@@ -75,7 +76,7 @@ def point_to(exercise: Exercise) -> str:
     path = book.path(exercise)
     if exercise.name not in book.done or is_open(exercise, path):
         return ""
-    return f'Your solution is in {path}: mt.learn.load("{exercise.name}") returns it.\n'
+    return said(f'Your solution is in {path}: mt.learn.load("{exercise.name}") returns it.') + "\n"
 
 
 def _write_file(exercise: Exercise, answers: Sequence[Any]) -> str:
@@ -86,7 +87,7 @@ def _write_file(exercise: Exercise, answers: Sequence[Any]) -> str:
         name = _collect(answer, imports, pieces)
         if name != asked:
             pieces[f"{asked} = {name}"] = None
-    head = ast.get_docstring(ast.parse(exercise.text), clean=False)
+    head = ast.get_docstring(ast.parse(say_source(exercise.text)), clean=False)
     text = "\n\n\n".join((f'"""{head}"""\n\n' + "\n".join(imports), *pieces)) + "\n" + FOOTER
     with TemporaryDirectory() as place:
         path = Path(place) / exercise.file

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import textwrap
 import traceback
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -13,10 +12,10 @@ from typing import Any
 
 from minitransformer.apps.learn.bank import Exercise
 from minitransformer.apps.learn.book import command
+from minitransformer.apps.learn.language import fill, said
 from minitransformer.apps.learn.verdict import Unsolved, Wrong, judge_all_cases, refuse_unsolved
 from minitransformer.apps.learn.watch import is_the_learners, watch
 
-WIDTH = 78
 PACKAGE = Path(__file__).parents[1]
 """Its files are no learner's."""
 SILENT = {
@@ -42,11 +41,15 @@ class Verdict:
     share: float = 0.0
     """Of a wrong answer, the share of the check's cases that are right."""
 
+    def __post_init__(self) -> None:
+        """Say it in the learner's language."""
+        object.__setattr__(self, "words", "\n\n".join(map(said, self.words.split("\n\n"))))
+
     def format(self, name: str) -> str:
         """Return the text to print, with the exercise's name first, wrapped to the terminal's width."""
-        blocks = f"{name}: {'right. ' if self.right else ''}{self.words}".rstrip().split("\n\n")
+        blocks = f"{name}: {said('right.') + ' ' if self.right else ''}{self.words}".rstrip().split("\n\n")
         # Indented text is already laid out: code, a table, a drawing.
-        return "\n\n".join(block if block[:1].isspace() else textwrap.fill(block, WIDTH) for block in blocks)
+        return "\n\n".join(block if block[:1].isspace() else fill(block) for block in blocks)
 
 
 class Failed(Exception):

@@ -7,7 +7,6 @@ from this package's operations, whose gradients are tested. Gradients are compar
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from functools import partial
@@ -16,7 +15,7 @@ from zlib import crc32
 
 import numpy as np
 
-from minitransformer.apps.learn.description import WIDTH, Comparison, Mistakes
+from minitransformer.apps.learn.description import Comparison, Mistakes
 from minitransformer.autograd import Operation
 from minitransformer.testing import GradientError, GradientReport, draw_cotangent, gradcheck
 
@@ -128,8 +127,7 @@ def _refuse_other_numbers(name: str, values: np.ndarray, expected: np.ndarray) -
     if expected.dtype.kind == "f" and values.dtype.kind == "f" and values.dtype != expected.dtype:
         raise Wrong(f"{name} is {values.dtype}, but the inputs are {expected.dtype}, and so should the result be.")
     if expected.dtype.kind == "i" and expected.ndim and values.dtype.kind == "f" and values.size:
-        words = f"{name} should be whole numbers, but its numbers are {values.dtype}: indices are integers."
-        raise Wrong(textwrap.fill(words, WIDTH))
+        raise Wrong(f"{name} should be whole numbers, but its numbers are {values.dtype}: indices are integers.")
 
 
 def _compare(name: str, values: np.ndarray, expected: np.ndarray, tolerance: float, **about: Any) -> bool:
@@ -180,11 +178,8 @@ def check_bits(name: str, found: Any, expected: Any) -> None:
     if not np.array_equal(found, expected, equal_nan=True):
         n = np.count_nonzero(np.asarray(found) != expected)
         raise Wrong(
-            textwrap.fill(
-                f"{name} is nearly right: {n} of {np.size(expected)} entries differ in their last bits. Add "
-                "up the numbers in the same order, or with the same function, as before.",
-                WIDTH,
-            )
+            f"{name} is nearly right: {n} of {np.size(expected)} entries differ in their last bits. Add "
+            "up the numbers in the same order, or with the same function, as before."
         )
 
 
@@ -225,7 +220,7 @@ def take(names: Sequence[str], found: Any, shapes: Sequence[tuple[int, ...]] | N
     wanted = f"{names[0]}: expected one result"
     if len(names) > 1:
         wanted = f"{', '.join(names)}, in this order: expected {len(names)} results"
-    raise Wrong(textwrap.fill(f"Return {wanted}, found {what}", WIDTH))
+    raise Wrong(f"Return {wanted}, found {what}")
 
 
 def check_gradients(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Mapping
 from functools import partial
 from math import sqrt
@@ -120,4 +119,4 @@ def _advice(right: list[str], skipped: list[str]) -> list[str]:
     inside = [name for name in skipped if name in INSIDE]
     if inside:
         words.append(f"To see where the mistake begins, return {', '.join(inside)} as well.")
-    return [textwrap.fill(line, 78) for line in words]
+    return words

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable
 from time import perf_counter
 from typing import Any
@@ -31,7 +30,7 @@ def fast_to_the_last_bit(fast: Callable[..., Any]) -> None:
             f"All bits are right, but it is only {ratio:.2g} times as fast as `slow`. Without a Python loop over the "
             "entries it is more than a hundred times as fast."
         )
-        raise Wrong(textwrap.fill(words, 78))
+        raise Wrong(words)
 
 
 def _draw(T: int, D: int) -> list[np.ndarray]:

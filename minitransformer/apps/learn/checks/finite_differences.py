@@ -27,7 +27,7 @@ def _softmax_backward(x: np.ndarray, d_y: np.ndarray) -> np.ndarray:
 
 
 def _refuse(title: str, text: str) -> None:
-    raise Wrong(f"{title}\n\n{textwrap.fill(text, 78)}")
+    raise Wrong(f"{title}\n\n{text}")
 
 
 def central_difference(central: Callable[..., Any]) -> None:
@@ -120,11 +120,7 @@ def a_cotangent_that_shows_it(cotangent: Callable[..., Any]) -> None:
             )
         else:
             why = "With it the two gradients agree to a thousandth."
-        raise Wrong(f"With this d_y the mistake does not show:\n\n{textwrap.indent(shown, '    ')}\n\n{_fill(why)}")
-
-
-def _fill(text: str) -> str:
-    return textwrap.fill(text, 78)
+        raise Wrong(f"With this d_y the mistake does not show:\n\n{textwrap.indent(shown, '    ')}\n\n{why}")
 
 
 def along_one_direction(slopes: Callable[..., Any]) -> None:

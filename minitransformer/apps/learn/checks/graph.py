@@ -70,8 +70,7 @@ def _in_order(found: Any, parts: Parts, loss: str, graph: str) -> None:
 
     def refuse(sentence: str) -> NoReturn:
         shown = f" You returned {', '.join(map(str, found))}." if len(found) < 20 else ""
-        where = textwrap.fill(f"In the graph {graph}.{shown}", 78)
-        raise Wrong("\n".join(("The order is not right yet.", "", where, "", textwrap.fill(sentence, 78))))
+        raise Wrong(f"The order is not right yet.\n\nIn the graph {graph}.{shown}\n\n{sentence}")
 
     if not isinstance(found, list | tuple):
         raise Wrong(f"order should return a list of names, but it returns {type(found).__name__}.")

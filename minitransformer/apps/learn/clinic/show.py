@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from minitransformer.apps.learn.language import said
+from minitransformer.console import gather, spread
 from minitransformer.data import END, PAD, START
 
 Report = Mapping[str, Any]
@@ -51,14 +53,10 @@ def heat(weights: Sequence[Sequence[float]], rows: Sequence[int], columns: Seque
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Lay out a table: the first column to the left, the others to the right."""
-    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if i == 0 else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in [head, *rows]
-    )
+    lines = [[spread(said(name)) for name in head], *rows]
+    first, *others = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    sizes = "  ".join([f"{{:<{first}}}", *(f"{{:>{width}}}" for width in others)])
+    return gather("\n".join(sizes.format(*line).rstrip() for line in lines))
 
 
 def _gradients(report: Report) -> str:
@@ -104,8 +102,8 @@ def _attention(report: Report) -> str:
         heat(maps["decoder"], read, read, "Self-attention of the last decoder layer"),
         heat(maps["encoder"], source, source, "Self-attention of the encoder layer"),
         f"Cross-attention's weight: {report['on_tokens']:.0%} to tokens, {report['on_padding']:.0%} to padding.\n"
-        "Changing only the target tokens from position 4 on changes the logits of\n"
-        f"positions 1 to 3 by up to {report['looks_ahead']:.2g}.",
+        f"The logits of positions 1 to 3 change by up to {report['looks_ahead']:.2g}\n"
+        "if only the target tokens from position 4 on are changed.",
     ])  # fmt: skip
 
 

@@ -119,10 +119,7 @@ def diagnose(case: Case, name: str, report: Mapping[str, Any]) -> tuple[bool, st
         raise LookupError(f"there is no cause {name!r}; the causes are {', '.join(CAUSES)}")
     cause = CAUSES[name]
     supports, words = cause.finding(report)
-    words = f"{words[0].upper()}{words[1:]}."
-    if name == case.cause:
-        return True, f"For it: {words}"
-    return False, f"{'For' if supports else 'Against'} it: {words}"
+    return name == case.cause, f"For it: {words}." if name == case.cause or supports else f"Against it: {words}."
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,81 @@
+"""The language of what a learner reads: English, or a translation where there is one.
+
+The files of ``korean/`` are catalogues. An entry is an English text, which is its key, and the translation. So a text
+that is changed is shown in English until it is translated again. The English of a ``[[message]]`` has words in braces
+for what the program puts there, which is looked up in the same way: ``"There is no file {path}."``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+from minitransformer import console
+
+LANGUAGES = {"en": "", "ko": "korean"}
+"""The languages and the folders of their catalogues."""
+VARIABLE = "MINITRANSFORMER_LANG"
+
+
+def language() -> str:
+    """Return the language, ``en`` or ``ko``; `MINITRANSFORMER_LANG` names it, or else the locale."""
+    names = filter(None, map(os.environ.get, (VARIABLE, "LC_ALL", "LC_MESSAGES", "LANG")))
+    wanted = re.split("[^a-z]", next(names, ""))[0]  # such as ko_KR.UTF-8
+    return wanted if wanted in LANGUAGES else "en"
+
+
+@contextmanager
+def speaking(name: str) -> Iterator[None]:
+    """Set the language of this process and of those that it starts; an empty name changes nothing."""
+    before = {VARIABLE: os.environ[VARIABLE]} if VARIABLE in os.environ else {}
+    os.environ[VARIABLE] = name or language()
+    try:
+        yield
+    finally:
+        del os.environ[VARIABLE]
+        os.environ.update(before)
+
+
+@cache
+def catalogue(name: str) -> tuple[Mapping[str, str], Mapping[re.Pattern[str], str]]:
+    """Return the translations of a language: of texts, and of messages by patterns that match what is composed."""
+    texts: dict[str, str] = {}
+    messages: dict[str, str] = {}
+    for path in sorted((Path(__file__).parent / LANGUAGES[name]).glob("*.toml")) if LANGUAGES[name] else ():
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        for kind, entries in (texts, found.get("text", ())), (messages, found.get("message", ())):
+            kind.update((entry["en"], entry[name]) for entry in entries)
+    exact = sorted(messages, key=lambda text: -len(re.sub(r"\{\w+\}", "", text)))  # those that say most come first
+    patterns = (re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>.*?)", re.escape(text)) for text in exact)
+    return texts, {re.compile(one, re.DOTALL): messages[text] for one, text in zip(patterns, exact, strict=True)}
+
+
+def said(text: str, to: str = "") -> str:
+    """Return a text in the learner's language, or another; as it is, if that is English or has no translation."""
+    texts, messages = catalogue(to or language())
+    flat = text.replace("\n", " ")
+    for pattern, translation in messages.items() if text not in texts else ():
+        if found := pattern.fullmatch(flat):
+            return translation.format(**{name: said(part, to) for name, part in found.groupdict().items()})
+    return texts.get(text, text)
+
+
+def say_source(source: str, to: str = "") -> str:
+    """Return the source of an exercise with its docstrings and comments in the learner's language, or another."""
+    parts = re.compile(r'"""((?:.|\n)+?)"""|# (.+)')
+    return parts.sub(lambda found: found[0].replace(text := found[1] or found[2], said(text, to)), source)
+
+
+def say_lines(text: str) -> str:
+    """Return a report with each line in the learner's language."""
+    return "\n".join(map(said, text.split("\n")))
+
+
+def fill(text: str, first: str = "", rest: str = "") -> str:
+    """Return a paragraph in the learner's language in lines that a terminal shows."""
+    return console.fill(said(text), first, rest)

@@ -1,0 +1,140 @@
+"""The Korean of the exercises: complete where a chapter is translated, never stale, and the same in all but words."""
+
+import ast
+import os
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from minitransformer.apps import cli, learn
+from minitransformer.apps.cli.parser import ARGUMENTS
+from minitransformer.apps.learn import bank, find, judge_file, language
+from minitransformer.apps.learn.answers import is_open
+from minitransformer.apps.learn.book import Book
+from minitransformer.apps.learn.language import said, say_source, speaking
+from minitransformer.apps.learn.solutions import SOURCES, read_mistakes
+from minitransformer.console import spread
+
+pytestmark = pytest.mark.numpy_only("texts do not depend on the array library")
+CATALOGUES = {
+    path.stem: tomllib.loads(path.read_text(encoding="utf-8"))
+    for path in Path(language.__file__).with_name("korean").glob("*.toml")
+}
+PACKAGE = Path(learn.__file__).parents[2]
+CODE = [*PACKAGE.glob("apps/learn/**/*.py"), *PACKAGE.glob("apps/cli/*.py"), PACKAGE / "testing" / "causes.py"]
+KEPT = {"numbers": r"\d+(?:\.\d+)?", "code": r"`[^`]+`", "paragraphs": r"\n\n(?=.)", "drawings": r"^    "}
+
+
+def texts_of(folder):
+    """Return the English texts of a chapter."""
+    exercises = [one for one in bank() if one.file.startswith(folder)]
+    found = {exercises[0].chapter} | {hint for one in exercises for hint in one.hints}
+    found |= {mistake["says"] for one in read_mistakes(SOURCES / folder / "mistakes.toml").values() for mistake in one}
+    for one in exercises:
+        found.add(f"optional: {one.title}" if one.optional else one.title)
+        found |= {text for match in re.findall(r'"""((?:.|\n)+?)"""|# (.+)', one.source) for text in match if text}
+    return {text for text in found if "solution" not in text.partition(" in the exercise:")[0][:9]}
+
+
+def texts_of_the_code():
+    """Yield the texts in the code, each in the pieces between what is filled in."""
+    for path in CODE:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+            pieces = [one.value if isinstance(one, ast.Constant) else None for one in parts]
+            text = "".join("\0" if piece is None else str(piece) for piece in pieces)
+            for part in [text, *text.split("\n\n"), *text.split("\n")]:
+                if len(re.findall("[a-z]", part)) > 1:
+                    yield " ".join(part.split()).split("\0")
+
+
+def is_said(text, pieces):
+    """Return whether a text begins with the first piece, ends with the last one, and has the others between them."""
+    place = len(pieces[0]) if text.startswith(pieces[0]) and text.endswith(pieces[-1]) else -1
+    for piece in pieces[1:-1]:
+        place = text.find(piece, place) + len(piece) if place >= 0 and piece in text[place:] else -1
+    return text == pieces[0] if len(pieces) == 1 else 0 <= place <= len(text) - len(pieces[-1])
+
+
+@pytest.mark.parametrize("name", sorted({*CATALOGUES} - {"messages"}))
+def test_a_chapter_with_a_catalogue_is_complete_and_nothing_in_it_is_stale(name):
+    kept = {entry["en"] for entry in CATALOGUES[name]["text"]}
+    assert (texts_of(name) - kept, kept - texts_of(name)) == (set(), set())
+
+
+def test_no_message_is_stale():
+    code = [*texts_of_the_code()]
+    helps = {
+        entry["help"].format(choices="{choices}")
+        for group in ("learn", "clinic")
+        for entry in ARGUMENTS[group].values()
+    }
+    messages = [entry["en"] for entries in CATALOGUES["messages"].values() for entry in entries]
+    stale = [text for text in messages if not any(is_said(" ".join(text.split()), one) for one in code)]
+    assert {*stale} - helps == {"show this help message and exit"}  # that of argparse
+
+
+@pytest.mark.parametrize("name", sorted(CATALOGUES))
+def test_both_languages_have_the_same_numbers_code_and_structure(name):
+    for entry in (entry for entries in CATALOGUES[name].values() for entry in entries):
+        english = re.sub(r"\bzeros?\b(?! *\()", "0", entry["en"].replace("one per cent", "1"))
+        korean = entry["ko"]
+        for what, pattern in KEPT.items():
+            found = [sorted(re.findall(pattern, text, re.MULTILINE)) for text in (english, korean)]
+            assert found[0] == found[1] or (name, what) == ("messages", "numbers"), (what, entry)
+        assert {*re.findall(r"\{\w+\}", korean)} <= {*re.findall(r"\{\w+\}", english)}, entry
+        wide = [line for line in korean.splitlines() if len(spread(line)) > 79 and "\n" in korean]
+        assert not wide, wide
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({}, "en"),
+        ({"LANG": "ko_KR.UTF-8"}, "ko"),
+        ({"LANG": "ko_KR.UTF-8", "LC_ALL": "C.UTF-8"}, "en"),
+        ({"LANG": "C", "LC_MESSAGES": "ko"}, "ko"),
+        ({"LANG": "kok_IN"}, "en"),
+        ({"LC_ALL": "C", "MINITRANSFORMER_LANG": "ko"}, "ko"),
+    ],
+)
+def test_the_environment_chooses_the_language(monkeypatch, environment, expected):
+    for name in ("MINITRANSFORMER_LANG", "LC_ALL", "LC_MESSAGES", "LANG"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert language.language() == expected
+    with speaking("ko"):
+        assert said("right.") == "맞았습니다."
+        assert said("no translation of this") == "no translation of this"
+    assert os.environ.get("MINITRANSFORMER_LANG") == environment.get("MINITRANSFORMER_LANG")
+
+
+def test_a_folder_remembers_its_language(tmp_path, capsys):
+    folder, first, second = tmp_path / "my-exercises", find("product-rule"), find("chain-rule")
+    cli.main(["learn", "list", "--folder", str(folder)])
+    mine = first.text.replace("# TODO: two numbers", "# mine")
+    (folder / first.file).write_text(mine, encoding="utf-8")
+    cli.main(["learn", "list", "--folder", str(folder), "--lang", "ko"])
+    assert (folder / first.file).read_text(encoding="utf-8") == mine
+    korean = (folder / second.file).read_text(encoding="utf-8")
+    assert korean == say_source(second.text, "ko") != second.text
+    assert is_open(second, folder / second.file)
+    capsys.readouterr()
+    cli.main(["learn", "hint", "chain-rule", "--folder", str(folder)])
+    assert "힌트 1/3:\n  d_u는 이미 있습니다." in capsys.readouterr().out
+    cli.main(["learn", "list", "--folder", str(folder), "--lang", "en"])
+    assert (folder / second.file).read_text(encoding="utf-8") == second.text
+    assert Book.language_of(folder) == "en"
+
+
+def test_a_verdict_is_in_korean_down_to_its_cause(tmp_path):
+    exercise, path = find("product-rule"), tmp_path / "answer.py"
+    path.write_text(exercise.solution.replace("d_z * y, d_z * x", "d_z * x, d_z * y"), encoding="utf-8")
+    with speaking("ko"):
+        text = judge_file(exercise, path).format(exercise.name)
+    assert "d_x 값이 아직 맞지 않습니다." in text
+    assert "  원인     x와 y가 바뀌었습니다." in text
+    assert max(len(spread(line)) for line in text.splitlines()) <= 79
