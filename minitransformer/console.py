@@ -104,5 +104,5 @@ def spell_out(text: str, keep: str = "") -> str:
 
 def fill(text: str, first: str = "", rest: str = "") -> str:
     """Return a paragraph in lines of at most 78 columns, the first and the rest indented; no word is broken."""
-    indents = {"initial_indent": spread(first), "subsequent_indent": rest}
-    return gather(textwrap.fill(spread(text), WIDTH, break_long_words=False, break_on_hyphens=False, **indents))
+    wrapper = textwrap.TextWrapper(WIDTH, spread(first), rest, break_long_words=False, break_on_hyphens=False)
+    return gather(wrapper.fill(spread(text)))
