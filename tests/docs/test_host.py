@@ -38,7 +38,7 @@ def anchors(path):
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_every_link_leads_somewhere(path):
     text = path.read_text(encoding="utf-8")
-    if path.parent.name == "ko" and path.name[0].isdigit():  # the source of a translation links as the English text does
+    if path.parent.name == "ko" and path.name[0].isdigit():  # its source links as the English text does
         cells = json.loads(path.with_suffix(".ipynb").read_text(encoding="utf-8"))["cells"]
         text = "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
     prose = re.sub(r"`[^`\n]*`", "", FENCE.sub("", text))
