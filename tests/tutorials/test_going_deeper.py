@@ -23,7 +23,28 @@ def gradient(operation, x, d_y=None):
     return to_numpy(x.grad)
 
 
-# Tutorial 20: where a sub-layer does not depend on its input, the gradient leaves
+# Tutorial 19: sizes; tutorial 20: gradients and the length of steps
+
+
+def test_variances_2_over_d_and_1_over_f_keep_sizes_forward_and_backward():
+    rng, d, f = np.random.default_rng(0), 64, 256
+    w1, w2 = (asarray(s * rng.normal(size=shape)) for s, shape in (((2 / d) ** 0.5, (d, f)), (f**-0.5, (f, d))))
+    x = mt.Tensor(asarray(rng.normal(size=(400, d))), requires_grad=True)
+    y = mt.ops.feed_forward(x, w1, asarray(np.zeros(f)), w2, asarray(np.zeros(d)))
+    y.backward(asarray(rng.normal(size=(400, d))))
+    for found in (y.data, x.grad):
+        assert (to_numpy(found) ** 2).mean() == pytest.approx(1, rel=0.1)
+
+
+def test_the_first_step_of_adam_is_four_times_as_long_as_later_ones_if_gradients_are_noise():
+    noise, rng, lengths = mt.nn.Parameter(asarray(np.zeros(5000))), np.random.default_rng(0), []
+    adam = mt.optim.Adam([noise])
+    for _ in range(100):
+        old = to_numpy(noise.data).copy()
+        noise.grad = asarray(rng.normal(size=5000))
+        adam.step(1.0)
+        lengths.append(((to_numpy(noise.data) - old) ** 2).mean() ** 0.5)
+    np.testing.assert_allclose([lengths[0], lengths[-1]], [1, (0.1 / 1.9) ** 0.5], rtol=0.06)
 
 
 def test_only_cross_attention_makes_the_gradients_of_post_norm_unequal():
