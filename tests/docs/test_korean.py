@@ -134,59 +134,30 @@ class TestKorean:
         assert not re.findall(r"[^\w\s*]\*+[가-힣]", FENCE.sub("", read(korean)))
 
 
-SOURCE = """---
----
-
-# One
-
-Two, [three](../docs/three.md) and [four](01-the-first-ten-minutes.ipynb). 10 minutes to read, 5 to do
-
-```{code-cell} ipython3
-:mystnb: {image: {alt: "a line"}}
-
-draw()  # it
-```
-
-Five
-
-```{code-cell} ipython3
-# Answer
-```
-"""
-TRANSLATION = """<!-- of %s -->
-
-# 하나
-
-둘, [셋](../docs/three.md)과 [넷](01-the-first-ten-minutes.ipynb). 읽기 10분
-
-<!-- code
-alt: 선
-# it => # 그것
--->
-"""
+ENGLISH, TRANSLATION = toml_table(__file__, "TUTORIAL").values()
+DIGESTS = [one for *_, one in korean_tutorials.english_blocks(ENGLISH.split("\n---\n", 1)[1]) if one]
+KOREAN = TRANSLATION.replace("DIGEST", DIGESTS[0])
 
 
 def test_prose_and_comments_are_put_around_the_english_code():
-    digests = [digest for *_, digest in korean_tutorials.english_blocks(SOURCE.split("\n---\n", 1)[1]) if digest]
-    text, wrong = korean_tutorials.compose(SOURCE, TRANSLATION % digests[0])
+    text, wrong = korean_tutorials.compose(ENGLISH, KOREAN)
     english = {"# One": "# 하나", "(../docs": "(../../docs", "a line": "선", "# it": "# 그것", "# Answer": "# 답"}
     english |= {"Two, [three]": "둘, [셋]", " and [four]": "과 [넷]", "10 minutes to read, 5 to do": "읽기 10분"}
-    expected = SOURCE
+    expected = ENGLISH
     for theirs, ours in english.items():
         expected = expected.replace(theirs, ours)
     assert text == expected
-    assert wrong == [f"not translated, digest {digests[1]}: Five"]
+    assert wrong == [f"not translated, digest {DIGESTS[1]}: Five"]
 
 
 @pytest.mark.parametrize("old", ["Two,", "a line"])
 def test_a_changed_english_text_takes_the_place_of_its_translation(old):
-    digest = next(korean_tutorials.english_blocks(SOURCE.split("\n---\n", 1)[1]))[2]
-    longer = SOURCE.replace("10 minutes", "15 minutes")  # the time is written by another program
-    assert "# 하나" in korean_tutorials.compose(longer, TRANSLATION % digest)[0]
-    text, wrong = korean_tutorials.compose(SOURCE.replace(old, "changed"), TRANSLATION % digest)
+    longer = ENGLISH.replace("10 minutes", "15 minutes")  # the time is written by another program
+    assert "# 하나" in korean_tutorials.compose(longer, KOREAN)[0]
+    text, wrong = korean_tutorials.compose(ENGLISH.replace(old, "changed"), KOREAN)
     assert "# One" in text
     assert 'alt: "선"' not in text
-    assert f"fits nothing in the English text: {digest}" in wrong
+    assert f"fits nothing in the English text: {DIGESTS[0]}" in wrong
 
 
 @pytest.mark.parametrize("name", TUTORIALS)
