@@ -232,6 +232,8 @@ test("what a saved file does not hold is refused", async () => {
     () => store.trace({ text: "one", objective: { kind: "loss" }, edits: [{}] }), () => store.trace({ text: "one", objective: { kind: "difference" } }),
     () => store.training({ text: "one" }), () => store.difference({ trace: "t", key: "k", index: [0] }), () => store.tensor({ trace: "t", key: "other" })];
   for (const ask of wrong) await assert.rejects(ask, { message: "This file holds one text. Run `minitransformer explore RUN` to change it." }, String(ask));
+  same([1, 2, 3].map((n) => new Saved({ sentences: Array(n).fill({}) }).refusal), ["This file holds one text. Run `minitransformer explore RUN` to change it.",
+    ...Array(2).fill("This file holds a few texts. Run `minitransformer explore RUN` to write others.")]);
   same((await store.trace({ text: "one", objective: { kind: "loss", value: 3 } })).id, "t");
   same(await store.translate({ text: "one", beam: 1, edits: [], prefix: [] }), { tokens: [], tree: null });
   same([(await store.model()).examples, store.leftOut], [["one"], ""]);
@@ -669,6 +671,29 @@ test("the picture of the model, of which each block says what its last step hand
         const words = place.replace("decoder.layers.0.", "Decoder").replace("encoder.layers.0.", "Encoder");
         assert.ok(current.length === 1 && current[0].startsWith(words.slice(0, 7)), `${walk} ${place}: ${current}`);
       }
+    }
+  }
+});
+
+test("blocks of the picture of a model overlap nowhere and stay inside, also of a decoder alone", () => {
+  const { model, trace } = JSON.parse(readFileSync("answers.json", "utf8"));
+  const alone = { ...model, places: model.places.filter(({ place }) => !/encoder|cross/.test(place)) };
+  for (const [one, widest] of [[model, 400], [alone, 280]]) {
+    const root = element(), app = appOf({ block: "", side: "forward", view: "block", checkpoint: null }, { live: true }, { model: one, trace });
+    app.step = (key) => trace.steps.find((step) => step.key === key);
+    app.stepsAt = (place) => trace.steps.filter((step) => step.place === place);
+    figureView(app, root)(new Set(["model"]));
+    const drawing = root.querySelectorAll("svg").find((part) => "viewBox" in part.attributes && part.querySelector("[aria-pressed]"));
+    const [, , width, height] = drawing.attributes.viewBox.split(" ").map(Number);
+    assert.ok(Number(drawing.attributes.width) <= widest, `${drawing.attributes.width} > ${widest}`);
+    const boxes = drawing.querySelectorAll("[aria-pressed]").map((block) => {
+      const { x, y, width: wide, height: high } = block.querySelector("rect").attributes;
+      return [Number(x), Number(y), Number(x) + Number(wide), Number(y) + Number(high)];
+    });
+    assert.ok(boxes.length >= 5);
+    for (const [i, [x0, y0, x1, y1]] of boxes.entries()) {
+      assert.ok(x0 >= 0 && y0 >= 0 && x1 <= width && y1 <= height, `${i}: ${boxes[i]} in ${width} x ${height}`);
+      for (const [a0, b0, a1, b1] of boxes.slice(0, i)) assert.ok(a1 <= x0 || x1 <= a0 || b1 <= y0 || y1 <= b0, `${i}: ${boxes[i]} overlaps ${[a0, b0, a1, b1]}`);
     }
   }
 });

@@ -12,6 +12,7 @@ from toml_cases import cases_from_toml
 from minitransformer.apps.explorer import Explorer, PortError, RequestError
 from minitransformer.apps.explorer import server as module
 from minitransformer.apps.explorer.limits import TimeLimitError
+from minitransformer.apps.explorer.session import REQUESTS
 
 
 class Talking:
@@ -166,6 +167,26 @@ def test_one_request_at_a_time_uses_the_model(server, talking, monkeypatch):
     talking.leave.set()
     first.join()
     assert ask(server, "/{}/translate", {})[0] == 200
+
+
+def test_only_requests_that_run_the_model_have_a_time_limit_and_run_alone(talking, monkeypatch):
+    limits, alone = [], []
+
+    @contextmanager
+    def limit(seconds):
+        limits.append(seconds)
+        yield
+
+    monkeypatch.setattr(module, "time_limit", limit)
+    with serving(talking) as server:
+        monkeypatch.setattr(talking, "answer", lambda name, body: alone.append(server.busy.locked()) or {})
+        for name in REQUESTS:
+            assert ask(server, f"/{{}}/{name}", {})[0] == 200
+            runs = name in ("translate", "trace", "difference", "training")
+            assert (limits, alone) == ([module.SECONDS] * runs, [runs]), name
+            limits.clear()
+            alone.clear()
+    assert module.SECONDS == 60
 
 
 def test_too_many_connections_are_closed(talking, monkeypatch):

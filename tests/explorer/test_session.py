@@ -12,7 +12,7 @@ from toml_cases import cases_from_toml
 
 import minitransformer as mt
 from minitransformer import tracing
-from minitransformer.apps.explorer import RequestError, Session, growth
+from minitransformer.apps.explorer import RequestError, Session, growth, reading
 from minitransformer.apps.explorer.session import REQUESTS
 from minitransformer.data import END, START, Characters, Words
 from minitransformer.training import load
@@ -137,6 +137,14 @@ def test_every_combination_of_options_is_that_of_the_search(run, folder, monkeyp
     assert found["finished"] == (tokens[-1] == END)
     assert found["text"] == run.target.decode(tokens)
     assert not any(token["forced"] for token in found["tokens"])
+
+
+@pytest.mark.parametrize(
+    ("tokens", "positions", "most"), [(5, None, 6), (5, 7, 6), (5, 6, 6), (5, 5, 5), (159, None, 160), (160, None, 160)]
+)
+def test_as_many_tokens_are_written_as_the_source_has_and_some_more(session, monkeypatch, tokens, positions, most):
+    monkeypatch.setattr(reading, "longest_sentence", lambda model: positions)
+    assert session.reading.most_written([5] * tokens) == most
 
 
 def test_a_target_has_as_many_tokens_as_may_be_written(session):
