@@ -160,27 +160,25 @@ def _along(claim: Measurement, direction: Mapping[int, Array]) -> float:
 
 
 def _is_linear(claim: Measurement, compared: Mapping[int, InputReport]) -> bool:
-    """Return whether the slopes along two directions are the sums of those along the entries.
+    """Return whether the slope along a direction is the sum of those along the entries.
 
-    One direction is random. In the other, each entry moves to where the gradient exceeds its slope, and those that
-    agree move as most of the others: max(0, min(x)) rises from x = 0 only where all entries do.
+    The entries move by random distances, each to where the gradient exceeds its slope, and those that agree to where
+    most of the others do: max(0, min(x)) rises from x = 0 only where all entries do.
     """
-    slopes = {i: np.where(np.isfinite(r.differences), r.differences, 0) for i, r in compared.items()}
-    scales = {i: _scales(claim, i) * np.isfinite(r.differences) for i, r in compared.items()}
-    random = {i: draw_cotangent(claim.rng, scale.shape) * scale for i, scale in scales.items()}
-    differences = {i: claim.gradients[i] - x for i, x in slopes.items()}
-    excess = {i: np.sign(x) * (np.abs(x) > FLAT * compared[i].largest) for i, x in differences.items()}
+    direction, terms, excess = {}, [0.0], {}
+    for i, record in compared.items():
+        beyond = claim.gradients[i] - np.where(np.isfinite(record.differences), record.differences, 0)
+        excess[i] = np.sign(beyond) * (np.abs(beyond) > FLAT * record.largest)
     most = np.sign(sum(x.sum() for x in excess.values()))
-    beyond = {i: np.where(x == 0, most, x) * scales[i] for i, x in excess.items()}
-    for direction in (random, beyond) if most else (random,):
-        terms = [0.0, *(x for i, v in direction.items() for x in (slopes[i] * v).ravel().tolist())]
-        loss = claim.case.loss(direction, claim.d_output.astype(np.float64), claim.middle, claim.eps)
-        expected = float(np.sum(terms))
-        slope = measure(loss, claim.middle, FIRST, expected, FLAT)
-        error = FLAT * float(np.abs(terms).sum()) + len(terms) * slope.error
-        if slope.sides is not None or abs(slope.value - expected) > error:
-            return False
-    return True
+    for i, record in compared.items():
+        v = draw_cotangent(claim.rng, record.shape) * _scales(claim, i) * np.isfinite(record.differences)
+        direction[i] = np.abs(v) * np.where(excess[i] == 0, most, excess[i]) if most else v
+        terms += (np.where(np.isfinite(record.differences), record.differences, 0) * direction[i]).ravel().tolist()
+    loss = claim.case.loss(direction, claim.d_output.astype(np.float64), claim.middle, claim.eps)
+    expected = float(np.sum(terms))
+    slope = measure(loss, claim.middle, FIRST, expected, FLAT)
+    error = FLAT * float(np.abs(terms).sum()) + len(terms) * slope.error
+    return slope.sides is None and not abs(slope.value - expected) > error
 
 
 def _steepest(
