@@ -176,6 +176,6 @@ def test_from_the_first_word_to_the_figures(monkeypatch, tmp_path, capsys, side)
 @pytest.mark.usefixtures("double_in_use")
 def test_what_is_not_for_a_gpu_is_refused(monkeypatch, tmp_path, capsys, arguments, message):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("minitransformer.apps.cli.bench.measure_speed", pytest.fail)
+    monkeypatch.setattr("minitransformer.apps.bench.measure_speed", pytest.fail)
     assert main(["bench", *arguments]) == 2
     assert message in capsys.readouterr().err

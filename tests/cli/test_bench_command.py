@@ -75,10 +75,10 @@ def test_processes_need_an_mpi(monkeypatch, capsys):
 def test_bad_input_is_refused_before_the_measuring_begins(monkeypatch, tmp_path, capsys, arguments, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("not a folder")
-    monkeypatch.setattr("minitransformer.apps.cli.bench.measure_speed", pytest.fail)
-    monkeypatch.setattr("minitransformer.apps.cli.bench.measure_growth", pytest.fail)
-    monkeypatch.setattr("minitransformer.apps.cli.bench.measure_decoding", pytest.fail)
-    monkeypatch.setattr("minitransformer.apps.cli.bench.measure_processes", pytest.fail)
+    monkeypatch.setattr("minitransformer.apps.bench.measure_speed", pytest.fail)
+    monkeypatch.setattr("minitransformer.apps.bench.measure_growth", pytest.fail)
+    monkeypatch.setattr("minitransformer.apps.bench.measure_decoding", pytest.fail)
+    monkeypatch.setattr("minitransformer.apps.bench.measure_processes", pytest.fail)
     assert main(["bench", *arguments]) == 2
     captured = capsys.readouterr()
     assert message in captured.err

@@ -121,7 +121,7 @@ def test_ctrl_c_leaves_the_table_as_it_was(submissions, tmp_path, monkeypatch, c
     def interrupt(submission, exercises, seconds):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("minitransformer.apps.cli.course.grade", interrupt)
+    monkeypatch.setattr("minitransformer.apps.learn.grading.grade", interrupt)
     assert main(["course", "--grade", str(submissions), "--week", "3", "--out", str(table)]) == 130
     assert table.read_text() == "of last week"
     assert capsys.readouterr().err == "interrupted\n"

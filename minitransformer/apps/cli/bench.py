@@ -11,31 +11,20 @@ from __future__ import annotations
 
 import argparse
 
-from minitransformer.apps.bench import (
-    CONFIGURATIONS,
-    GPU_CONFIGURATIONS,
-    decoding_text,
-    growth_text,
-    measure_decoding,
-    measure_growth,
-    measure_processes,
-    measure_speed,
-    processes_text,
-    speed_text,
-)
+from minitransformer.apps import bench
 from minitransformer.apps.cli import results
 from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.cli.output_paths import check_writable
 from minitransformer.arrays import backend
 from minitransformer.training import MOST_WORKERS
 
-WORDS = {"processor": ", ".join(CONFIGURATIONS), "card": ", ".join(GPU_CONFIGURATIONS)}
+WORDS = {"processor": ", ".join(bench.CONFIGURATIONS), "card": ", ".join(bench.GPU_CONFIGURATIONS)}
 
 
 def check(args: argparse.Namespace) -> None:
     """Raise a UsageError unless the arguments go together."""
     names, on_a_card = getattr(args, "configurations", []), backend() != "numpy"
-    known = GPU_CONFIGURATIONS if on_a_card else CONFIGURATIONS
+    known = bench.GPU_CONFIGURATIONS if on_a_card else bench.CONFIGURATIONS
     unknown = [name for name in names if name not in known]
     if unknown:
         raise UsageError(f"there is no configuration {unknown[0]!r}; the configurations are {', '.join(known)}")
@@ -64,22 +53,22 @@ def run(args: argparse.Namespace) -> int:
     """Measure, print, write."""
     check(args)
     on_a_card = backend() != "numpy"
-    known = GPU_CONFIGURATIONS if on_a_card else CONFIGURATIONS
+    known = bench.GPU_CONFIGURATIONS if on_a_card else bench.CONFIGURATIONS
     names = list(dict.fromkeys(getattr(args, "configurations", []))) or list(known)
     programs, workers = ["ours"], getattr(args, "workers", None)
     if not args.no_pytorch:
         programs += ["eager"] if args.no_compile or args.decode or on_a_card else ["eager", "compiled"]
     if args.scale:
-        result = measure_growth(workers or 1, results.tell)
-        report = growth_text(result)
+        result = bench.measure_growth(workers or 1, results.tell)
+        report = bench.growth_text(result)
     elif args.decode:
-        result = measure_decoding(names, args.rounds, programs, workers, results.tell)
-        report = decoding_text(result)
+        result = bench.measure_decoding(names, args.rounds, programs, workers, results.tell)
+        report = bench.decoding_text(result)
     elif args.processes:
-        result = measure_processes(names, args.rounds, not args.no_pytorch, results.tell)
-        report = processes_text(result)
+        result = bench.measure_processes(names, args.rounds, not args.no_pytorch, results.tell)
+        report = bench.processes_text(result)
     else:
-        result = measure_speed(names, args.rounds, programs, workers, results.tell)
-        report = speed_text(result)
+        result = bench.measure_speed(names, args.rounds, programs, workers, results.tell)
+        report = bench.speed_text(result)
     results.show(args, result, report, "growth_curves" if args.scale else "speed_bars")
     return 0

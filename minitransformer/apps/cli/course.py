@@ -17,25 +17,13 @@ from pathlib import Path
 
 from minitransformer.apps.cli.errors import UsageError, one_line
 from minitransformer.apps.cli.options import refusing
-from minitransformer.apps.learn import Exercise, bank, find
+from minitransformer.apps.learn import Exercise, bank, find, grading
 from minitransformer.apps.learn.course import weeks, write_plan
-from minitransformer.apps.learn.grading import (
-    LARGEST,
-    SECONDS,
-    Result,
-    equal_answers,
-    grade,
-    hours_late,
-    read_submissions,
-    weights_of,
-    write_csv,
-    write_feedback,
-)
 from minitransformer.console import fill
 from minitransformer.durable import check_replaceable, write_whole
 from minitransformer.files import read_file, reason
 
-WORDS = {"seconds": SECONDS}
+WORDS = {"seconds": grading.SECONDS}
 SHOWN = 4
 """How many exercises of a student are named in one state."""
 
@@ -59,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _grade(args: argparse.Namespace) -> int:
-    seconds = getattr(args, "seconds", SECONDS)
+    seconds = getattr(args, "seconds", grading.SECONDS)
     if not 0 < seconds < 3600:
         raise UsageError(f"--seconds must be above 0 and below 3600, found {seconds:g}")
     outputs = [getattr(args, name) for name in ("out", "json") if hasattr(args, name)]
@@ -69,9 +57,9 @@ def _grade(args: argparse.Namespace) -> int:
         except OSError as error:
             raise UsageError(f"{file} cannot be written: {reason(error)}; choose another path") from error
     exercises = _exercises_of(args.week) if hasattr(args, "week") else bank()
-    weights = weights_of(exercises) | _read_weights(args, exercises)
+    weights = grading.weights_of(exercises) | _read_weights(args, exercises)
     deadline = getattr(args, "deadline", None)
-    submissions = read_submissions(args.grade, exercises)
+    submissions = grading.read_submissions(args.grade, exercises)
     what = f"week {args.week}" if hasattr(args, "week") else "all weeks"
     print(f"{what}: {len(exercises)} exercises, submissions: {len(submissions)}\n", flush=True)
     if others := sorted(one_line(file.name) for file in args.grade.glob("[!.]*") if not file.is_dir()):
@@ -79,16 +67,16 @@ def _grade(args: argparse.Namespace) -> int:
     width = min(30, max(len(one_line(submission.student)) for submission in submissions))
     results = []
     for submission in submissions:
-        results.append(grade(submission, exercises, seconds=seconds))
+        results.append(grading.grade(submission, exercises, seconds=seconds))
         print(_line(results[-1], width, deadline), flush=True)
         if hasattr(args, "out"):  # now, so that an interruption leaves the rows of all students so far
-            write_whole(args.out, write_csv(results, weights, args.partial, deadline))
+            write_whole(args.out, grading.write_csv(results, weights, args.partial, deadline))
         if hasattr(args, "json"):
             write_whole(args.json, _json(results).encode())
         if hasattr(args, "feedback"):
-            write_feedback(results[-1], args.feedback)
+            grading.write_feedback(results[-1], args.feedback)
     print("\n" + _summary(results))
-    if equal := equal_answers(submissions, exercises):
+    if equal := grading.equal_answers(submissions, exercises):
         print("\nthe same code after renaming:")
         for students, names in sorted(equal.items(), key=lambda group: -len(group[1])):
             print(fill(f"  {', '.join(map(one_line, students))}: {_shorten(names)}", rest="    "))
@@ -115,7 +103,7 @@ def _read_weights(args: argparse.Namespace, exercises: Sequence[Exercise]) -> di
     if not hasattr(args, "weights"):
         return {}
     with refusing(args, (LookupError, ValueError), before=f"--weights: {args.weights}: "):
-        weights = tomllib.loads(read_file(args.weights, LARGEST).decode())
+        weights = tomllib.loads(read_file(args.weights, grading.LARGEST).decode())
         for name, weight in weights.items():
             find(name)
             if not isinstance(weight, int | float) or not 0 <= weight < 1000:
@@ -123,7 +111,7 @@ def _read_weights(args: argparse.Namespace, exercises: Sequence[Exercise]) -> di
     return {one.name: float(weights[one.name]) for one in exercises if one.name in weights}
 
 
-def _line(result: Result, width: int, deadline: datetime | None) -> str:
+def _line(result: grading.Result, width: int, deadline: datetime | None) -> str:
     """Return the name of a student, the points, and the exercises that are not right."""
     start = f"{one_line(result.student):<{width}} {len(result.names('right')):>3} of {len(result.verdicts)}"
     rest = [
@@ -133,7 +121,7 @@ def _line(result: Result, width: int, deadline: datetime | None) -> str:
     ]
     if result.archives:
         rest = [f"not unpacked: {', '.join(map(one_line, result.archives))}"]
-    if hours := hours_late(result, deadline):
+    if hours := grading.hours_late(result, deadline):
         rest.append(f"{hours:g} h late")
     indent = " " * (width + 1)
     text = "; ".join(rest)
@@ -146,7 +134,7 @@ def _shorten(names: Sequence[str]) -> str:
     return ", ".join(names[:SHOWN]) + others
 
 
-def _summary(results: Sequence[Result]) -> str:
+def _summary(results: Sequence[grading.Result]) -> str:
     """Return the exercises that the fewest students have solved."""
     solved = Counter({name: 0 for name in results[0].verdicts})
     for result in results:
@@ -156,6 +144,6 @@ def _summary(results: Sequence[Result]) -> str:
     return "\n".join(["solved by the fewest:", *lines])
 
 
-def _json(results: Sequence[Result]) -> str:
+def _json(results: Sequence[grading.Result]) -> str:
     students = [result.describe() for result in results]
     return json.dumps({"minitransformer": version("minitransformer"), "students": students}, indent=1) + "\n"

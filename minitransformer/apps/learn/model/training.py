@@ -10,23 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from minitransformer import ops, optim
+from minitransformer import decoding, ops, optim
 from minitransformer.apps.learn.model.passes import Functions, StandIn, like
 from minitransformer.arrays import Array
 from minitransformer.autograd import Node, Tensor, accumulate, backpropagate, count_uses
 from minitransformer.data import decoder_input
-from minitransformer.decoding import (
-    PAPER,
-    SearchOptions,
-    as_sources,
-    best_continuations,
-    exclude,
-    greedy,
-    keep_top_p,
-    length_penalty,
-    limits,
-    to_host,
-)
+from minitransformer.decoding import PAPER, SearchOptions
 from minitransformer.nn import Transformer, xavier
 from minitransformer.optim import update
 
@@ -124,9 +113,9 @@ def greedy_search(
     f: Functions, model: Transformer, source_ids: Any, max_length: int | None = None, rules: SearchOptions = PAPER
 ) -> list[list[int]]:
     """Return the sentences of greedy decoding, one after another."""
-    source_ids = as_sources(source_ids)
+    source_ids = decoding.as_sources(source_ids)
     found = []
-    most_written = limits(source_ids, rules.most_written if max_length is None else max_length)
+    most_written = decoding.limits(source_ids, rules.most_written if max_length is None else max_length)
     for source, most in zip(source_ids, most_written.tolist(), strict=True):
         cache = model.new_cache(source[None][:, : max(1, int((source != 0).sum()))])
 
@@ -134,8 +123,8 @@ def greedy_search(
             scores = model.step(np.array([[tokens[-1]]]), cache)[0, 0]
             n_written = len(tokens) - 1  # the first token is the start
             rules.restrict(scores[None], n_written, np.array([n_written + 1 == most]))
-            exclude(scores)
-            return to_host(np.arange(len(scores)), scores)[1]  # refuses NaN
+            decoding.exclude(scores)
+            return decoding.to_host(np.arange(len(scores)), scores)[1]  # refuses NaN
 
         found.append([int(token) for token in f["greedy-decoding"](next_scores, most)])
     return found
@@ -144,7 +133,7 @@ def greedy_search(
 def beam(f: Functions, log_p: Array, logits: Array, beam: int) -> tuple[Any, Any, Array]:
     """Return the best continuations of each sentence's hypotheses."""
     next_log_p = np.asarray(ops.log_softmax.forward(logits.astype(np.float64))[0])
-    exclude(next_log_p)
+    decoding.exclude(next_log_p)
     width = min(beam, next_log_p[0].size)
     steps = [f["beam-step"](*sentence, width) for sentence in zip(log_p, next_log_p, strict=True)]
     parents, tokens, totals = (np.stack([np.asarray(step[i]) for step in steps]) for i in range(3))
@@ -169,9 +158,9 @@ TRAINING: dict[Any, StandIn] = {
     optim.warmup: (schedule, ("warm-up",)),
     update: (adam, ("adam-step",)),
     decoder_input: (targets, ("shifted-targets",)),
-    greedy: (greedy_search, ("greedy-decoding",)),
-    best_continuations: (beam, ("beam-step",)),
-    length_penalty: (penalty, ("length-penalty",)),
-    keep_top_p: (top_p, ("top-p",)),
+    decoding.greedy: (greedy_search, ("greedy-decoding",)),
+    decoding.best_continuations: (beam, ("beam-step",)),
+    decoding.length_penalty: (penalty, ("length-penalty",)),
+    decoding.keep_top_p: (top_p, ("top-p",)),
 }
 """As ``PASSES``."""
