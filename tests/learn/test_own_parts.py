@@ -461,7 +461,7 @@ def test_a_run_with_own_parts_from_training_to_translation(without_pictures, tmp
 @pytest.fixture
 def impatient(monkeypatch):
     limited = partial(try_parts, limits=LIMITS)
-    monkeypatch.setattr("minitransformer.apps.cli.own_parts.try_parts", limited)
+    monkeypatch.setattr("minitransformer.apps.learn.model.try_parts", limited)
 
 
 def test_training_does_not_start_with_a_file_that_cannot_be_used(

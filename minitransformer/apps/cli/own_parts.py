@@ -16,19 +16,9 @@ from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.cli.model_drawing import draw_model
 from minitransformer.apps.cli.options import refusing
 from minitransformer.apps.cli.progress import note, percent
-from minitransformer.apps.learn import find, find_folder
+from minitransformer.apps.learn import find, find_folder, model
 from minitransformer.apps.learn.child import Ended
-from minitransformer.apps.learn.model import (
-    PARTS,
-    Box,
-    Parts,
-    Setting,
-    Trial,
-    fill_stacks,
-    find_parts,
-    read_record,
-    try_parts,
-)
+from minitransformer.apps.learn.model import PARTS, Box, Parts, Setting, Trial
 from minitransformer.arrays import backend
 from minitransformer.console import fill
 from minitransformer.data import all_batches
@@ -61,7 +51,7 @@ def chosen_parts(args: argparse.Namespace) -> Choice | None:
     if args.ranks.size > 1:
         raise UsageError("--with works in one process; leave out mpiexec")
     with refusing(args, LookupError, before="--but: "):
-        return Choice(_folder(args), {*PARTS} - find_parts(args.but), args.solved)
+        return Choice(_folder(args), {*PARTS} - model.find_parts(args.but), args.solved)
 
 
 def _folder(args: argparse.Namespace) -> Path:
@@ -91,7 +81,7 @@ def try_own_parts(choice: Choice, trainer: Trainer, anyway: bool) -> Trial:
     batch = next(all_batches(trainer.batches))
     print(f"comparing your functions in {choice.folder} with the engine's ...", flush=True)
     try:
-        trial = try_parts(Setting(choice.folder, trainer.configuration, sizes, batch), choice.parts, tell=_tell)
+        trial = model.try_parts(Setting(choice.folder, trainer.configuration, sizes, batch), choice.parts, tell=_tell)
     except Ended as ended:
         raise UsageError(f"a training step with your functions failed: {ended}") from ended
     _show(trial)
@@ -147,7 +137,7 @@ def _stacks(parts: Parts, trial: Trial) -> dict[str, list[Box]]:
     notes = parts.missing | dict.fromkeys(mine, "yours") | dict.fromkeys(wrong, "wrong")
     for name, seconds in trial.times.items():
         notes[name] = f"{1000 * seconds:.2f}" if seconds < 0.1 else f"{1000 * seconds:.0f}"
-    return fill_stacks(trial.used, mine, wrong, notes, trial.decoder_only)
+    return model.fill_stacks(trial.used, mine, wrong, notes, trial.decoder_only)
 
 
 @contextmanager
@@ -222,7 +212,7 @@ def with_parts_of_run(needed: bool = False) -> Callable[[Command], Command]:
 def _parts_of_run(args: argparse.Namespace, needed: bool) -> AbstractContextManager[None]:
     """Return a context in which a run's own functions are in place, after saying so."""
     ranks = getattr(args, "ranks", ALONE)
-    kept = ranks.first(lambda: read_record(args.run))
+    kept = ranks.first(lambda: model.read_record(args.run))
     if kept and ranks.size > 1:
         raise UsageError(f"the run in {args.run} has parts of your own, which work in one process; leave out mpiexec")
     own = _folder(args) if hasattr(args, "own") else None

@@ -9,6 +9,7 @@ from itertools import islice
 
 import numpy as np
 
+from minitransformer import training
 from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.cli.processes import spread_over_cores
 from minitransformer.console import columns
@@ -17,21 +18,7 @@ from minitransformer.decoding import SamplingOptions, sample
 from minitransformer.nn import LanguageModel
 from minitransformer.sharding import Ranks
 from minitransformer.tasks import TextCorpus
-from minitransformer.training import (
-    RunError,
-    RunFolder,
-    Share,
-    TextScores,
-    TrainedRun,
-    Trainer,
-    check_data,
-    evaluate_text,
-    parsing_lines,
-    trigram_bits,
-    write_by_trigram,
-    write_texts,
-    xz_bits,
-)
+from minitransformer.training import RunError, RunFolder, TextScores, TrainedRun, Trainer, trigram_bits, xz_bits
 
 SHOWN = 160
 """The number of characters that a model in training writes, as a sign of its progress."""
@@ -74,7 +61,7 @@ def evaluate_run(args: argparse.Namespace, trained: TrainedRun) -> int:
         raise UsageError(f"{source or args.run} holds no text to measure the model on; give a text with --source FILE")
     window = trained.options.data.window
     with spread_over_cores(ranks, len(held_out) // window) as several:
-        scores = evaluate_text(trained.language_model, trained.target, held_out, window, several)
+        scores = training.evaluate_text(trained.language_model, trained.target, held_out, window, several)
     print(f"step {trained.checkpoint.state['step']:,} of {trained.task.title}")
     for line in describe_text_scores(scores):
         print(line)
@@ -90,7 +77,7 @@ def _corpus(folder: RunFolder, trained: TrainedRun, ranks: Ranks) -> TextCorpus 
     """Return the text that the model was trained on, or None, after saying why it cannot be read again."""
     try:
         corpus = trained.task.corpus(trained.options.data, trained.options.seed, (trained.source, trained.target))
-        check_data(folder, corpus)
+        training.check_data(folder, corpus)
     except (ValueError, RunError) as error:
         print(f"the text that the model was trained on is not here as it was, so less is compared: {error}")
         return None
@@ -109,9 +96,9 @@ def _compare(trained: TrainedRun, scores: TextScores, held_out: str, corpus: Tex
     if corpus is not None:
         yield _row("xz -9e, of the held-out text after the training text", f"{xz_bits(held_out, corpus.train):.3f}")
     yield f"\nlines that Python's parser accepts, in {TEXTS} texts of {LENGTH} characters"
-    yield _row("this model, at temperature 1", _share(write_texts(model, tokeniser, window, TEXTS, LENGTH)))
+    yield _row("this model, at temperature 1", _share(training.write_texts(model, tokeniser, window, TEXTS, LENGTH)))
     if trigram is not None:
-        yield _row("the trigram model", _share(write_by_trigram(trigram, tokeniser, TEXTS, LENGTH)))
+        yield _row("the trigram model", _share(training.write_by_trigram(trigram, tokeniser, TEXTS, LENGTH)))
     yield _row("the held-out text itself", _share([held_out]))
 
 
@@ -120,5 +107,5 @@ def _row(name: str, value: str) -> str:
 
 
 def _share(texts: list[str]) -> str:
-    share: Share = parsing_lines(texts)
+    share = training.parsing_lines(texts)
     return f"{100 * share.value:.1f} % of {share.total:,}" if share.total else "no lines with code"

@@ -11,23 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from minitransformer import training
 from minitransformer.decoding import Diverged
-from minitransformer.training import (
-    Configuration,
-    RunFolder,
-    Trainer,
-    create_run,
-    holds_something,
-    load,
-    lock_folder,
-    resume,
-)
 
 
 class Result(NamedTuple):
     """What was measured for a variation with one seed."""
 
-    configuration: Configuration
+    configuration: training.Configuration
     parameters: int
     scores: Mapping[str, float]
     """The measurements of the held-out pairs, as the run folder has them."""
@@ -56,13 +47,13 @@ class Result(NamedTuple):
 def check_seeds(seeds: Sequence[int]) -> None:
     """Raise a ValueError unless all seeds are possible and different."""
     for seed in seeds:
-        Configuration.check({"seed": seed})
+        training.Configuration.check({"seed": seed})
         if seeds.count(seed) > 1:
             raise ValueError(f"seeds: found {seed} more than once, expected different seeds")
 
 
 def train_variations(
-    root: Path, variations: Mapping[str, Configuration], seeds: Sequence[int], tell: Callable[[str], None]
+    root: Path, variations: Mapping[str, training.Configuration], seeds: Sequence[int], tell: Callable[[str], None]
 ) -> dict[str, list[Result]]:
     """Train every variation with every seed, or load what is trained already.
 
@@ -108,18 +99,18 @@ def train_variations(
     return found
 
 
-def _train(path: Path, wanted: Configuration, report: Callable[[str], None]) -> Result:
-    run = RunFolder(path)
+def _train(path: Path, wanted: training.Configuration, report: Callable[[str], None]) -> Result:
+    run = training.RunFolder(path)
     threads = {name: getattr(wanted.training, name) for name in ("shares", "workers", "blas_threads")}
-    with lock_folder(run.path):
-        begun = holds_something(run)
+    with training.lock_folder(run.path):
+        begun = training.holds_something(run)
         if begun and run.configuration().changed(**threads) != wanted:
             raise ValueError(f"{run.path} holds a run of another configuration; choose another --out")
         if not run.is_finished():
-            trainer = resume(run, report, fork=True) if begun else Trainer(wanted, fork=True)
+            trainer = training.resume(run, report, fork=True) if begun else training.Trainer(wanted, fork=True)
             if not begun:
-                create_run(path, trainer.configuration, trainer.corpus)
+                training.create_run(path, trainer.configuration, trainer.corpus)
             trainer.train(run)
-        trained, final = load(run, report=report), run.measurements.final()
+        trained, final = training.load(run, report=report), run.measurements.final()
     assert final is not None
     return Result(trained.options, sum(parameter.size for parameter in trained.model.parameters()), final)

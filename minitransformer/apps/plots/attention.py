@@ -16,19 +16,9 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from numpy.typing import NDArray
 
+from minitransformer.apps.plots import heatmap
 from minitransformer.apps.plots.colours import FAINT
 from minitransformer.apps.plots.fonts import Face, face_for
-from minitransformer.apps.plots.heatmap import (
-    axes_at,
-    check_weights,
-    colour_bar,
-    draw,
-    name_columns,
-    name_rows,
-    plain_figure,
-    text_at,
-    text_inches,
-)
 from minitransformer.apps.plots.saving import save
 
 Maps = Mapping[str, Sequence[NDArray[Any]]]
@@ -123,50 +113,50 @@ def maps_figure(
     # Cells are square and of one size in the whole figure, so that maps can be compared.
     cell = min(max(0.16, 1.2 / longest), 0.3, 3.6 / longest)
     size = max(4.0, min(8.0, 0.7 * 72 * cell))
-    left = 0.4 + text_inches([label for group in groups for label in group.queries], size, face)[0]
+    left = 0.4 + heatmap.text_inches([label for group in groups for label in group.queries], size, face)[0]
     sheet = _Sheet(face, cell, size, left, columns * cell + GAP)
 
     right = left + sheet.pitch * max(len(layer) for group in groups for layer in group.layers)
-    names = [0.08 + text_inches(group.keys, size, face, rotation=90)[1] for group in groups]
+    names = [0.08 + heatmap.text_inches(group.keys, size, face, rotation=90)[1] for group in groups]
     heights = [HEADING + len(group.layers) * (len(group.queries) * cell + GAP) for group in groups]
     top = 0.12 + (0.34 if title else 0)
-    across = max(right + 0.7, 2.9, 0.3 + text_inches([face.readable(title)], 12, face)[0])
+    across = max(right + 0.7, 2.9, 0.3 + heatmap.text_inches([face.readable(title)], 12, face)[0])
     down = top + sum(heights) + sum(names) + 0.15 * (len(groups) - 1)
 
-    figure = plain_figure(across, down)
+    figure = heatmap.plain_figure(across, down)
     if title:
-        text_at(figure, 0.1, 0.12, face.readable(title), size=12, **face.options)
+        heatmap.text_at(figure, 0.1, 0.12, face.readable(title), size=12, **face.options)
     bar_top = top + HEADING
     for group, height, name in zip(groups, heights, names, strict=True):
         image = _draw_group(figure, group, top, sheet)
         top += height + name + 0.15
-    bar = axes_at(figure, right + 0.05, bar_top, 0.1, min(heights[0] - HEADING - GAP, 1.5))
-    colour_bar(figure, image, bar, size=7)
+    bar = heatmap.axes_at(figure, right + 0.05, bar_top, 0.1, min(heights[0] - HEADING - GAP, 1.5))
+    heatmap.colour_bar(figure, image, bar, size=7)
     return figure
 
 
 def _draw_group(figure: Figure, group: _Group, top: float, sheet: _Sheet) -> AxesImage:
     """Draw the maps of one kind and return the last."""
     heading, rows, columns = KINDS[group.kind]
-    text_at(figure, 0.1, top, heading, size=9, weight="bold")
-    text_at(figure, 0.1, top + 0.17, f"rows: {rows}, columns: {columns}", size=8, color="0.35")
+    heatmap.text_at(figure, 0.1, top, heading, size=9, weight="bold")
+    heatmap.text_at(figure, 0.1, top + 0.17, f"rows: {rows}, columns: {columns}", size=8, color="0.35")
     wide, high = len(group.keys) * sheet.cell, len(group.queries) * sheet.cell
     for number, layer in enumerate(group.layers):
         y = top + HEADING + number * (high + GAP)
         # A head names its keys unless the next layer has a map right below it.
         covered = len(group.layers[number + 1]) if number + 1 < len(group.layers) else 0
         for head, weights in enumerate(layer):
-            axes = axes_at(figure, sheet.left + head * sheet.pitch, y, wide, high)
-            image = draw(axes, weights)
+            axes = heatmap.axes_at(figure, sheet.left + head * sheet.pitch, y, wide, high)
+            image = heatmap.draw(axes, weights)
             axes.tick_params(length=0, pad=2, labelsize=sheet.size)
             if number == 0:
                 axes.set_title(f"head {head + 1}", size=8, pad=3)
             if head == 0:
-                name_rows(axes, group.queries, sheet.cell, sheet.size, sheet.face)
+                heatmap.name_rows(axes, group.queries, sheet.cell, sheet.size, sheet.face)
                 axes.set_ylabel(f"layer {number + 1}", size=8)
                 axes.yaxis.set_label_coords((0.2 - sheet.left) / wide, 0.5)
             if head >= covered:
-                name_columns(axes, group.keys, sheet.cell, sheet.size, sheet.face, rotation=90)
+                heatmap.name_columns(axes, group.keys, sheet.cell, sheet.size, sheet.face, rotation=90)
     return image
 
 
@@ -198,7 +188,7 @@ def _groups(maps: Maps, source: Sequence[str], target: Sequence[str], read: Sequ
             )
         rows, queries, columns, keys = labels[kind]
         layers = [
-            check_weights(
+            heatmap.check_weights(
                 f"attention_maps: maps[{kind!r}][{number}]",
                 layer,
                 (None, len(queries), len(keys)),
@@ -245,36 +235,36 @@ def map_figure(weights: NDArray[Any], source: Sequence[str], target: Sequence[st
     The axes are the map and the colour bar.
     """
     meaning = "(target tokens, source tokens)"
-    weights = check_weights("attention_map", weights, (len(target), len(source)), meaning)
+    weights = heatmap.check_weights("attention_map", weights, (len(target), len(source)), meaning)
     face = face_for([*source, *target, title])
     keys, queries = [face.token(t) for t in source], [face.token(t) for t in target]
     cell = min(0.46, 9 / max(len(keys), len(queries)))
     size = max(5.0, min(12.0, 0.6 * 72 * cell))
-    turn = 0 if text_inches(keys, size, face)[0] < 0.9 * cell else 45
+    turn = 0 if heatmap.text_inches(keys, size, face)[0] < 0.9 * cell else 45
     # All lengths are inches.
-    lean, above = text_inches(keys, size, face, rotation=turn)
-    left = 0.5 + text_inches(queries, size, face)[0]
+    lean, above = heatmap.text_inches(keys, size, face, rotation=turn)
+    left = 0.5 + heatmap.text_inches(queries, size, face)[0]
     top = 0.4 + above + (0.34 if title else 0)
     wide, high = len(keys) * cell, len(queries) * cell
     # The last label may lean out over the right edge; the colour bar stands below it.
     right = left + wide + max(0.85, lean - cell / 2)
-    widths = (text_inches([face.readable(title)], 14, face)[0], text_inches([CAPTION], 8, face)[0])
-    figure = plain_figure(max(right, 0.3 + 1.05 * widths[0], left + widths[1] + 0.12), top + high + 0.36)
+    widths = (heatmap.text_inches([face.readable(title)], 14, face)[0], heatmap.text_inches([CAPTION], 8, face)[0])
+    figure = heatmap.plain_figure(max(right, 0.3 + 1.05 * widths[0], left + widths[1] + 0.12), top + high + 0.36)
     if title:
-        text_at(figure, 0.12, 0.12, face.readable(title), size=14, **face.options)
+        heatmap.text_at(figure, 0.12, 0.12, face.readable(title), size=14, **face.options)
 
-    axes = axes_at(figure, left, top, wide, high)
-    image = draw(axes, weights)
+    axes = heatmap.axes_at(figure, left, top, wide, high)
+    image = heatmap.draw(axes, weights)
     axes.tick_params(length=0, pad=4, labelsize=size, labeltop=True, labelbottom=False)
-    name_columns(axes, keys, cell, size, face, rotation=turn)
-    name_rows(axes, queries, cell, size, face)
+    heatmap.name_columns(axes, keys, cell, size, face, rotation=turn)
+    heatmap.name_rows(axes, queries, cell, size, face)
     axes.set_xlabel("source", size=9, color=FAINT)
     axes.xaxis.set_label_coords(0.5, 1 + (above + 0.25) / high)
     axes.set_ylabel("target", size=9, color=FAINT)
     axes.yaxis.set_label_coords((0.25 - left) / wide, 0.5)
     _mark_strongest(axes, weights, cell)
-    text_at(figure, left, top + high + 0.1, CAPTION, size=8, color=FAINT, **face.options)
-    colour_bar(figure, image, axes_at(figure, left + wide + 0.18, top, 0.12, min(high, 2.0)), size=8)
+    heatmap.text_at(figure, left, top + high + 0.1, CAPTION, size=8, color=FAINT, **face.options)
+    heatmap.colour_bar(figure, image, heatmap.axes_at(figure, left + wide + 0.18, top, 0.12, min(high, 2.0)), size=8)
     return figure
 
 
