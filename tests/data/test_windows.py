@@ -5,15 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from minitransformer.data import (
-    START,
-    UNKNOWN,
-    RawCharacters,
-    Trigram,
-    WindowBatches,
-    tokeniser_from_json,
-    train_tokeniser,
-)
+from minitransformer import data
 
 IDS = np.arange(10, 10 + 37)
 
@@ -23,10 +15,10 @@ def rows_of(batches, number):
 
 
 def test_a_model_reads_the_start_and_the_window_but_its_last_token():
-    batches = WindowBatches(IDS, window=5, tokens=16, seed=0)
+    batches = data.WindowBatches(IDS, window=5, tokens=16, seed=0)
     for batch in batches.epoch(0):
         assert batch.inputs == (batch.target_input,)
-        assert (batch.target_input[:, 0] == START).all()
+        assert (batch.target_input[:, 0] == data.START).all()
         np.testing.assert_array_equal(batch.target_input[:, 1:], batch.target_output[:, :-1])
         assert batch.target_output.dtype == np.int64
         assert batch.target_output.size <= 16
@@ -36,7 +28,7 @@ def test_a_model_reads_the_start_and_the_window_but_its_last_token():
     ("length", "windows", "firsts"), [(5, 1, 1), (6, 1, 2), (9, 1, 5), (10, 1, 6), (14, 2, 5), (37, 6, 8)]
 )
 def test_the_windows_of_an_epoch_follow_each_other_and_begin_at_any_place(length, windows, firsts):
-    batches = WindowBatches(IDS[:length], window=5, tokens=16, seed=0)
+    batches = data.WindowBatches(IDS[:length], window=5, tokens=16, seed=0)
     found = set()
     for number in range(60):
         rows = rows_of(batches, number)
@@ -48,7 +40,7 @@ def test_the_windows_of_an_epoch_follow_each_other_and_begin_at_any_place(length
 
 
 def test_an_epoch_depends_on_its_number_and_the_seed_alone():
-    first, same, other = (WindowBatches(IDS, 5, 16, seed) for seed in (3, 3, 4))
+    first, same, other = (data.WindowBatches(IDS, 5, 16, seed) for seed in (3, 3, 4))
     np.testing.assert_array_equal(rows_of(first, 7), rows_of(same, 7))
     assert (rows_of(first, 7) != rows_of(first, 8)).any()
     assert (rows_of(first, 7) != np.sort(rows_of(first, 7), axis=0)).any()  # the windows are shuffled
@@ -67,11 +59,11 @@ def test_an_epoch_depends_on_its_number_and_the_seed_alone():
 )
 def test_impossible_windows_are_refused(ids, window, tokens, message):
     with pytest.raises(ValueError, match=message):
-        WindowBatches(ids, window, tokens, 0)
-    assert WindowBatches(IDS[:5], 5, 5, 0).batches_per_epoch == 1
+        data.WindowBatches(ids, window, tokens, 0)
+    assert data.WindowBatches(IDS[:5], 5, 5, 0).batches_per_epoch == 1
     for number, start in ((-1, 0), (0, -1), (0, 99)):
         with pytest.raises(ValueError, match=r"WindowBatches.epoch: found the number"):
-            next(WindowBatches(IDS, 5, 16, 0).epoch(number, start))
+            next(data.WindowBatches(IDS, 5, 16, 0).epoch(number, start))
 
 
 # Characters as they are
@@ -79,23 +71,23 @@ def test_impossible_windows_are_refused(ids, window, tokens, message):
 
 def test_raw_characters_keep_every_character():
     text = "def f(x):\n\treturn  x\u2028e\u0301\r\n▁"
-    tokeniser = RawCharacters.train([text])
+    tokeniser = data.RawCharacters.train([text])
     assert tokeniser.decode(tokeniser.encode(text)) == text
-    again = tokeniser_from_json(tokeniser.to_json())
+    again = data.tokeniser_from_json(tokeniser.to_json())
     assert again == tokeniser
     assert again.encode(text) == tokeniser.encode(text)
 
 
 def test_rare_characters_are_unknown():
-    tokeniser = RawCharacters.train(["aab", "b\n"], min_count=2)
-    assert tokeniser.tokens[UNKNOWN + 1 :] == ("a", "b")
-    assert tokeniser.encode("a\nb") == [UNKNOWN + 1, UNKNOWN, UNKNOWN + 2]
+    tokeniser = data.RawCharacters.train(["aab", "b\n"], min_count=2)
+    assert tokeniser.tokens[data.UNKNOWN + 1 :] == ("a", "b")
+    assert tokeniser.encode("a\nb") == [data.UNKNOWN + 1, data.UNKNOWN, data.UNKNOWN + 2]
     assert tokeniser.encode("") == []
 
 
 def test_sentence_pairs_have_no_raw_characters():
     with pytest.raises(ValueError, match="there is no kind of tokens 'raw'"):
-        train_tokeniser("raw", ["a"])
+        data.train_tokeniser("raw", ["a"])
 
 
 # The trigram model
@@ -119,7 +111,7 @@ def smoothed(text, vocab, before, token):
 def test_the_trigram_is_that_of_plain_counting(length):
     rng = np.random.default_rng(length)
     text, other = rng.integers(3, 7, length).tolist(), rng.integers(2, 8, 20).tolist()
-    trigram = Trigram(np.array(text), 8)
+    trigram = data.Trigram(np.array(text), 8)
     found = trigram.probabilities(np.array(other))
     for i, token in enumerate(other):
         before = tuple(other[max(0, i - 2) : i])
@@ -128,14 +120,14 @@ def test_the_trigram_is_that_of_plain_counting(length):
 
 
 def test_the_probabilities_of_a_trigram_sum_to_1():
-    trigram = Trigram(np.array([3, 4, 5, 3, 4, 4]), 7)
+    trigram = data.Trigram(np.array([3, 4, 5, 3, 4, 4]), 7)
     for before in ([], [3], [6], [3, 4], [6, 6], [4, 5]):
         assert trigram.next(np.array(before, dtype=int)).sum() == pytest.approx(1, rel=1e-12)
 
 
 @pytest.mark.parametrize("length", [0, 1, 2])
 def test_a_trigram_of_a_short_text(length):
-    trigram = Trigram(np.array([3, 4])[:length], 5)
+    trigram = data.Trigram(np.array([3, 4])[:length], 5)
     assert trigram.probabilities(np.array([3, 4, 3])).shape == (3,)
     assert trigram.next(np.array([3, 4])).sum() == pytest.approx(1)
     assert trigram.probabilities(np.array([], dtype=int)).shape == (0,)

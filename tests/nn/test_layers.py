@@ -8,20 +8,8 @@ from option_ranges import ranges_of
 from toml_cases import cases_from_toml, toml_table
 
 import minitransformer as mt
+from minitransformer import nn
 from minitransformer.arrays import asarray, to_numpy
-from minitransformer.nn import (
-    DecoderLayer,
-    EncoderLayer,
-    FeedForward,
-    KeysAndValues,
-    LayerNorm,
-    ModelOptions,
-    Module,
-    MultiHeadAttention,
-    Parameter,
-    Residual,
-    layers,
-)
 from minitransformer.options import OptionError
 from minitransformer.stand_ins import in_use, standing_in
 from minitransformer.testing import gradcheck
@@ -41,7 +29,7 @@ def randomised(module):
     return module
 
 
-SIZES = ModelOptions(d_model=6, n_heads=2, d_ff=7, dropout=0.3, dtype="float64")
+SIZES = nn.ModelOptions(d_model=6, n_heads=2, d_ff=7, dropout=0.3, dtype="float64")
 
 
 def make(kind, **options):
@@ -52,9 +40,9 @@ def holders(module, prefix=""):
     """Return owner and attribute of each parameter, in the order of ``parameters()``."""
     found = []
     for name, value in list(vars(module).items()):
-        if isinstance(value, Parameter):
+        if isinstance(value, nn.Parameter):
             found.append((module, name))
-        elif isinstance(value, Module):
+        elif isinstance(value, nn.Module):
             found += holders(value)
     return found
 
@@ -75,24 +63,24 @@ def check(module, call, *inputs):
 
 @pytest.mark.parametrize("bias", [False, True])
 def test_multi_head_attention(bias):
-    attention = make(MultiHeadAttention, d_k=3, d_v=1, attention_bias=bias)
+    attention = make(nn.MultiHeadAttention, d_k=3, d_v=1, attention_bias=bias)
     assert attention.w_in.shape == (6, 2 * (3 + 3 + 1))
     assert attention.w_out.shape == (2 * 1, 6)
     check(attention, lambda x: attention(x, mask=CAUSAL), X)
-    attention = make(MultiHeadAttention, d_k=3, d_v=1, attention_bias=bias)
+    attention = make(nn.MultiHeadAttention, d_k=3, d_v=1, attention_bias=bias)
     check(attention, lambda x, memory: attention(x, memory, PADDING), X, MEMORY)
 
 
 def test_feed_forward_and_layer_norm():
-    feed_forward = make(FeedForward)
+    feed_forward = make(nn.FeedForward)
     check(feed_forward, feed_forward, X)
-    norm = randomised(LayerNorm(SIZES))
+    norm = randomised(nn.LayerNorm(SIZES))
     check(norm, norm, X)
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_residual(norm):
-    residual = randomised(Residual(SIZES.changed(norm=norm)))
+    residual = randomised(nn.Residual(SIZES.changed(norm=norm)))
     check(residual, lambda x: residual(x, lambda y: y * y, np.random.default_rng(7)), X)
     x = mt.Tensor(X)
     plain = residual(x, lambda y: y.tanh(), None).numpy()
@@ -107,12 +95,12 @@ def test_residual(norm):
 
 def test_every_sub_layer_has_as_many_features_as_the_model():
     """So that each output can be added to its input (section 3.1)."""
-    attention = make(MultiHeadAttention, d_k=3, d_v=1)
-    embedding = mt.nn.Embedding(Parameter(np.zeros((5, SIZES.d_model))), SIZES, np.random.default_rng(0))
+    attention = make(nn.MultiHeadAttention, d_k=3, d_v=1)
+    embedding = mt.nn.Embedding(nn.Parameter(np.zeros((5, SIZES.d_model))), SIZES, np.random.default_rng(0))
     outputs = [
         attention(mt.Tensor(X)),
         attention(mt.Tensor(X), mt.Tensor(MEMORY)),
-        make(FeedForward)(mt.Tensor(X)),
+        make(nn.FeedForward)(mt.Tensor(X)),
         embedding(np.zeros((2, 4), dtype=int)),
     ]
     assert [output.shape for output in outputs] == 4 * [(2, 4, SIZES.d_model)]
@@ -120,15 +108,15 @@ def test_every_sub_layer_has_as_many_features_as_the_model():
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_encoder_and_decoder_layers(norm):
-    layer = make(EncoderLayer, norm=norm, d_k=3, d_v=1)
+    layer = make(nn.EncoderLayer, norm=norm, d_k=3, d_v=1)
     check(layer, lambda x: layer(x, PADDING), MEMORY)
-    layer = make(DecoderLayer, norm=norm, d_k=3, d_v=1, attention_bias=True)
+    layer = make(nn.DecoderLayer, norm=norm, d_k=3, d_v=1, attention_bias=True)
     check(layer, lambda x, memory: layer(x, memory, CAUSAL, PADDING), X, MEMORY)
 
 
 def test_a_layer_used_twice_before_backward_gives_the_sum():
     """Nothing that a backward pass needs is kept on the layer, where the second use would overwrite the first."""
-    layer = make(DecoderLayer, d_k=3, d_v=1)
+    layer = make(nn.DecoderLayer, d_k=3, d_v=1)
     rng = np.random.default_rng(3)
     d_one, d_two = rng.standard_normal((2, 4, 6)), rng.standard_normal((2, 3, 6))
 
@@ -153,12 +141,12 @@ def test_a_layer_used_twice_before_backward_gives_the_sum():
 
 
 def test_a_layer_applied_to_its_own_output():
-    layer = make(EncoderLayer)
+    layer = make(nn.EncoderLayer)
     check(layer, lambda x: layer(layer(x, PADDING), PADDING), MEMORY)
 
 
 def test_one_tensor_as_queries_and_memory():
-    attention = make(MultiHeadAttention)
+    attention = make(nn.MultiHeadAttention)
     check(attention, lambda x: attention(x, x, CAUSAL), X)
     x = mt.Tensor(X)
     np.testing.assert_allclose(attention(x, x, CAUSAL).numpy(), attention(x, None, CAUSAL).numpy(), rtol=0, atol=1e-14)
@@ -167,7 +155,7 @@ def test_one_tensor_as_queries_and_memory():
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("given", [None, MEMORY])
 def test_attention_with_maps_computes_the_same(given, bias):
-    attention = make(MultiHeadAttention, d_k=3, d_v=1, attention_bias=bias)
+    attention = make(nn.MultiHeadAttention, d_k=3, d_v=1, attention_bias=bias)
     x, memory = mt.Tensor(X), None if given is None else mt.Tensor(given)
     mask = CAUSAL if given is None else PADDING
     expected = attention(x, memory, mask).numpy()
@@ -181,7 +169,7 @@ def test_attention_with_maps_computes_the_same(given, bias):
 
 def test_a_gradient_that_would_be_lost_is_refused():
     """Of the weights and the memory too, not of x alone."""
-    attention = make(MultiHeadAttention)
+    attention = make(nn.MultiHeadAttention)
     for memory in (None, mt.Tensor(MEMORY, requires_grad=True)):
         for p in attention.parameters():
             p.requires_grad = memory is None
@@ -194,8 +182,8 @@ def test_a_gradient_that_would_be_lost_is_refused():
 )
 def test_where_no_gradient_is_wanted_few_queries_are_worked_through_at_a_time(monkeypatch, options, rows):
     """A long sentence then needs no square of its length. What recomputing repeats has one rounding both times."""
-    attention, found = make(MultiHeadAttention, **options), []
-    monkeypatch.setattr(layers, "QUERIES", 2)
+    attention, found = make(nn.MultiHeadAttention, **options), []
+    monkeypatch.setattr(nn.layers, "QUERIES", 2)
     softmax = in_use(mt.ops.softmax.forward)
 
     def count_rows(x, *args, **options):
@@ -218,11 +206,11 @@ def test_where_no_gradient_is_wanted_few_queries_are_worked_through_at_a_time(mo
 @pytest.mark.parametrize("block_size", [None, 1, 3])
 def test_attention_in_steps_computes_the_same(block_size, bias):
     """Several positions at once too, with a mask that says which of them each sees."""
-    attention = make(MultiHeadAttention, d_k=3, d_v=1, attention_bias=bias, attention_block=block_size)
+    attention = make(nn.MultiHeadAttention, d_k=3, d_v=1, attention_bias=bias, attention_block=block_size)
     x = asarray(X)
     expected = attention(mt.Tensor(X), causal=True).numpy()
     for lengths in ([1, 1, 1, 1], [3, 1], [1, 3]):
-        stored, first, parts = KeysAndValues(), 0, []
+        stored, first, parts = nn.KeysAndValues(), 0, []
         for n in lengths:
             mask = asarray(CAUSAL[first : first + n, : first + n])
             parts.append(to_numpy(attention.step(x[:, first : first + n], stored, mask)))
@@ -234,7 +222,7 @@ def test_attention_in_steps_computes_the_same(block_size, bias):
 @pytest.mark.parametrize("bias", [False, True])
 def test_attention_to_a_memory_in_steps_computes_the_same(bias):
     """The memory's keys and values are computed once, and stay as they are."""
-    attention = make(MultiHeadAttention, d_k=3, d_v=1, attention_bias=bias)
+    attention = make(nn.MultiHeadAttention, d_k=3, d_v=1, attention_bias=bias)
     expected = attention(mt.Tensor(X), mt.Tensor(MEMORY), PADDING).numpy()
     stored = attention.keys_and_values(asarray(MEMORY))
     keys = stored.keys
@@ -246,8 +234,8 @@ def test_attention_to_a_memory_in_steps_computes_the_same(bias):
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_steps_of_the_other_layers_compute_the_same(norm):
-    feed_forward, layer_norm = make(FeedForward), randomised(LayerNorm(SIZES))
-    residual = randomised(Residual(SIZES.changed(norm=norm)))
+    feed_forward, layer_norm = make(nn.FeedForward), randomised(nn.LayerNorm(SIZES))
+    residual = randomised(nn.Residual(SIZES.changed(norm=norm)))
     x = asarray(X)
     assert np.array_equal(to_numpy(feed_forward.step(x)), feed_forward(mt.Tensor(X)).numpy())
     assert np.array_equal(to_numpy(layer_norm.step(x)), layer_norm(mt.Tensor(X)).numpy())
@@ -272,7 +260,7 @@ def rows_and_positions(cache):
 
 
 def test_a_cache_grows_by_doubling():
-    cache, lengths = KeysAndValues(), set()
+    cache, lengths = nn.KeysAndValues(), set()
     for first in range(17):
         cache.extend(*numbered(2, 1, first))
         lengths.add(cache._buffers[0].shape[2])
@@ -283,7 +271,7 @@ def test_a_cache_grows_by_doubling():
 
 
 def test_a_cache_keeps_a_copy_of_what_it_is_given():
-    cache, (keys, values) = KeysAndValues(), numbered(1, 2)
+    cache, (keys, values) = nn.KeysAndValues(), numbered(1, 2)
     cache.extend(keys, values)
     keys[...] = 7
     assert rows_and_positions(cache) == [[0, 1]]
@@ -293,7 +281,7 @@ def test_a_cache_keeps_a_copy_of_what_it_is_given():
     "rows", [[0, 1, 2], [2, 1], [1], [2, 0, 0], [1, 2, 0], [], [0, 1, 2, 1], [0, 0, 1, 1, 2, 2, 0]]
 )
 def test_a_cache_keeps_rows(rows):
-    cache = KeysAndValues()
+    cache = nn.KeysAndValues()
     cache.extend(*numbered(3, 2))
     cache.extend(*numbered(3, 1, 2))
     cache.select(rows)
@@ -303,7 +291,7 @@ def test_a_cache_keeps_rows(rows):
 
 
 def test_a_cache_keeps_positions():
-    cache = KeysAndValues()
+    cache = nn.KeysAndValues()
     cache.keep([[0]])  # there is nothing yet
     cache.extend(*numbered(2, 5))
     cache.keep(np.array([[0, 3], [4, 1]]))
@@ -315,7 +303,7 @@ def test_a_cache_keeps_positions():
 @pytest.mark.parametrize("block_size", [None, 1, 3])
 def test_causal_attention_is_attention_with_the_causal_mask(block_size):
     whole, attention = (
-        make(MultiHeadAttention, d_k=3, d_v=1, attention_bias=True, attention_block=b) for b in (None, block_size)
+        make(nn.MultiHeadAttention, d_k=3, d_v=1, attention_bias=True, attention_block=b) for b in (None, block_size)
     )
     x, padding = mt.Tensor(X), PADDING[..., :4]
     expected = whole(x, mask=CAUSAL & padding).numpy()
@@ -331,7 +319,7 @@ def test_causal_attention_is_attention_with_the_causal_mask(block_size):
 
 @pytest.mark.parametrize("block_size", [None, 1, 3])
 def test_a_decoder_layer_sees_no_later_position_whatever_the_mask(block_size):
-    layer = make(DecoderLayer, d_k=3, d_v=1, attention_block=block_size)
+    layer = make(nn.DecoderLayer, d_k=3, d_v=1, attention_block=block_size)
     memory = mt.Tensor(MEMORY)
     assert np.array_equal(layer(mt.Tensor(X), memory).numpy(), layer(mt.Tensor(X), memory, CAUSAL).numpy())
     x = mt.Tensor(X, requires_grad=True)
@@ -364,22 +352,22 @@ def test_sizes_of_heads_follow_from_the_others():
     ):
         options = SIZES.changed(n_heads=n_heads, d_k=d_k, d_v=d_v)
         assert (options.key_size, options.value_size) == sizes
-        attention = MultiHeadAttention(options, np.random.default_rng(0))
+        attention = nn.MultiHeadAttention(options, np.random.default_rng(0))
         assert attention.w_in.shape == (6, n_heads * (2 * sizes[0] + sizes[1]))
         assert attention.w_out.shape == (n_heads * sizes[1], 6)
 
 
 def test_attention_refuses_another_batch():
-    attention = make(MultiHeadAttention)
+    attention = make(nn.MultiHeadAttention)
     with pytest.raises(ValueError, match=r"multi_head_attention: .*do not match for 2 heads"):
         attention(mt.Tensor(X), mt.Tensor(MEMORY[:1]))
 
 
 def test_modules_find_their_parts():
-    class Two(Module):
+    class Two(nn.Module):
         def __init__(self):
-            self.first, *self.more = (LayerNorm(ModelOptions(d_model=n, n_heads=1)) for n in (3, 2, 4))
-            self.weight = Parameter(np.ones(5))
+            self.first, *self.more = (nn.LayerNorm(nn.ModelOptions(d_model=n, n_heads=1)) for n in (3, 2, 4))
+            self.weight = nn.Parameter(np.ones(5))
             self.again = self.weight
             self.size = 7
 
@@ -391,7 +379,7 @@ def test_modules_find_their_parts():
 
 
 def test_initial_weights():
-    attention = MultiHeadAttention(ModelOptions(d_model=64, n_heads=4), np.random.default_rng(0))
+    attention = nn.MultiHeadAttention(nn.ModelOptions(d_model=64, n_heads=4), np.random.default_rng(0))
     w_q, w_k, w_v = np.split(attention.w_in.numpy(), 3, axis=1)
     limit = (6 / (64 + 64)) ** 0.5
     for w in (w_q, w_k, w_v, attention.w_out.numpy()):  # each drawn as a matrix of its own
@@ -399,7 +387,7 @@ def test_initial_weights():
         # uniform: variance limit² / 3, and its mean within five standard deviations of 0
         assert abs(w.mean()) < 5 * limit / (3 * w.size) ** 0.5
         np.testing.assert_allclose(w.var(), limit**2 / 3, rtol=0.1)
-    norm = LayerNorm(SIZES)
+    norm = nn.LayerNorm(SIZES)
     assert norm.gain.data.tolist() == [1] * 6
     assert norm.bias.data.tolist() == [0] * 6
 
@@ -408,8 +396,8 @@ OPTIONS = toml_table(__file__, "OPTIONS")
 
 
 def test_the_options_have_their_defaults_and_ranges():
-    assert ranges_of(ModelOptions) == OPTIONS
+    assert ranges_of(nn.ModelOptions) == OPTIONS
     for d_model in (2, 3, 5):
         with pytest.raises(OptionError, match=f"needs an even d_model of at least 4, found {d_model}"):
-            ModelOptions(d_model=d_model, n_heads=1, position_scale="d_model-2")
-    assert ModelOptions(d_model=4, n_heads=1, position_scale="d_model-2").d_model == 4
+            nn.ModelOptions(d_model=d_model, n_heads=1, position_scale="d_model-2")
+    assert nn.ModelOptions(d_model=4, n_heads=1, position_scale="d_model-2").d_model == 4

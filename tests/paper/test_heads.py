@@ -9,14 +9,7 @@ from toml_cases import cases_from_toml
 
 import minitransformer as mt
 from minitransformer.apps.cli import main
-from minitransformer.apps.paper.heads import (
-    OFFSETS,
-    compare_heads,
-    describe_heads,
-    group_by_lengths,
-    held_out_groups,
-    measure_heads,
-)
+from minitransformer.apps.paper import heads
 from minitransformer.apps.paper.report import heads_text
 from minitransformer.data import START, Closed, Vocabulary
 from minitransformer.training import RunFolder, load
@@ -51,10 +44,10 @@ def maps():
 
 
 def test_heads_are_what_they_were_built_to_be(maps):
-    own, before, everywhere, content = describe_heads(maps)
-    zero, minus_one = OFFSETS.index(0), OFFSETS.index(-1)
+    own, before, everywhere, content = heads.describe_heads(maps)
+    zero, minus_one = heads.OFFSETS.index(0), heads.OFFSETS.index(-1)
     assert own["distance"] == own["entropy"] == own["content"] == 0
-    assert own["offsets"] == [float(offset == 0) for offset in OFFSETS]
+    assert own["offsets"] == [float(offset == 0) for offset in heads.OFFSETS]
     rows = 40 * 5 + 30 * 8
     assert before["distance"] == pytest.approx((40 * 4 + 30 * 7) / rows)
     assert before["offsets"][minus_one] == 1  # of the queries that have a key before them
@@ -68,7 +61,7 @@ def test_heads_are_what_they_were_built_to_be(maps):
 
 
 def test_heads_with_tasks_differ_and_shuffled_heads_do_not(maps):
-    found = compare_heads(maps, np.random.default_rng(0), shuffles=19)
+    found = heads.compare_heads(maps, np.random.default_rng(0), shuffles=19)
     assert found["p"] == 1 / 20
     assert found["same sentence"] > found["mean maps"] > 10 * found["largest shuffled"] > 0
     assert found["shuffled"] <= found["largest shuffled"]
@@ -76,7 +69,7 @@ def test_heads_with_tasks_differ_and_shuffled_heads_do_not(maps):
 
 def test_disjoint_heads_differ_by_one_bit():
     maps = [np.stack([np.broadcast_to(at(o, 4)[1:], (3, 3, 4)) for o in (0, -1)], axis=1)]
-    found = compare_heads(maps, np.random.default_rng(0), shuffles=3)
+    found = heads.compare_heads(maps, np.random.default_rng(0), shuffles=3)
     assert found["same sentence"] == pytest.approx(1)
     assert found["mean maps"] == pytest.approx(1)
 
@@ -86,7 +79,7 @@ def test_heads_without_tasks_are_told_from_shuffled_ones_as_seldom_as_p_says():
     ps = []
     for _ in range(40):
         maps = [np.stack([content_maps(rng, 6, 3) for _ in range(2)], axis=1)]
-        ps.append(compare_heads(maps, rng, shuffles=19)["p"])
+        ps.append(heads.compare_heads(maps, rng, shuffles=19)["p"])
     assert 0.3 < np.mean(ps) < 0.75
     assert np.mean(np.array(ps) <= 0.2) < 0.45
 
@@ -103,7 +96,7 @@ def folder(tmp_path_factory):
 
 def test_groups_are_pairs_of_equal_lengths(folder):
     trained, pairs = load(folder), RunFolder(folder).held_out()
-    groups = group_by_lengths(trained, pairs)
+    groups = heads.group_by_lengths(trained, pairs)
     assert 0 < sum(len(source) for source, _ in groups) <= 20
     lengths = [(source.shape[1], target.shape[1]) for source, target in groups]
     assert lengths == sorted(lengths)
@@ -120,7 +113,7 @@ def test_the_command(folder, monkeypatch, tmp_path, capsys):
     result = json.loads(figures.read_text())
     assert [layer["kind"] for layer in result["layers"]] == ["encoder", "decoder", "cross"]
     decoder = result["layers"][1]
-    assert decoder["heads"][0]["offsets"][list(OFFSETS).index(1)] == 0  # the decoder sees no later token
+    assert decoder["heads"][0]["offsets"][list(heads.OFFSETS).index(1)] == 0  # the decoder sees no later token
     assert len(rows_of(out, "decoder")) == 3  # two heads, and their difference
     assert f"{decoder['difference']['p']:.3f}" == rows_of(out, "decoder")[2].split()[-1]
     assert picture.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
@@ -131,7 +124,7 @@ def test_the_command(folder, monkeypatch, tmp_path, capsys):
 
 def test_no_equal_lengths(folder):
     with pytest.raises(ValueError, match="found 1 held-out pairs, expected two or more with the same lengths"):
-        held_out_groups(load(folder), RunFolder(folder), 1)
+        heads.held_out_groups(load(folder), RunFolder(folder), 1)
 
 
 def test_pieces_of_a_text():
@@ -140,15 +133,15 @@ def test_pieces_of_a_text():
     options = SimpleNamespace(build_model=lambda *_: model, data=SimpleNamespace(window=16))
     trained = SimpleNamespace(model=model, source=tokeniser, target=tokeniser, options=options)
     folder = SimpleNamespace(path="there", held_out_text=lambda: "abcdefdcb" * 20)
-    ((pieces,),) = groups = held_out_groups(trained, folder, 5)
+    ((pieces,),) = groups = heads.held_out_groups(trained, folder, 5)
     assert pieces.shape == (5, 16)
     assert (pieces[:, 0] == START).all()
-    found = measure_heads(trained, groups, str)
+    found = heads.measure_heads(trained, groups, str)
     (layer,) = found["layers"]
     assert (layer["kind"], len(layer["heads"]), found["sentences"]) == ("decoder", 2, 5)
     assert layer["difference"]["mean maps"] == pytest.approx(layer["difference"]["initial"]["mean maps"])
     with pytest.raises(ValueError, match="found 15 characters of a held-out text, expected at least 30"):
-        held_out_groups(trained, folder, 1)
+        heads.held_out_groups(trained, folder, 1)
 
 
 def test_a_run_without_held_out_pairs(folder, monkeypatch, capsys):

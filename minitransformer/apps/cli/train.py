@@ -10,6 +10,7 @@ import argparse
 from collections.abc import Mapping
 from pathlib import Path
 
+from minitransformer import training
 from minitransformer.apps.cli import progress
 from minitransformer.apps.cli.options import add_arguments as add_arguments
 from minitransformer.apps.cli.options import read_configuration, refusing
@@ -17,16 +18,7 @@ from minitransformer.apps.cli.own_parts import chosen_parts, compare, draw_parts
 from minitransformer.apps.learn.model import Parts, Trial, record
 from minitransformer.arrays import backend
 from minitransformer.data import read_parallel
-from minitransformer.training import (
-    RunFolder,
-    TrainedRun,
-    Trainer,
-    check_free,
-    create_run,
-    fresh_folder,
-    load,
-    lock_folder,
-)
+from minitransformer.training import RunFolder, TrainedRun, Trainer
 
 Pairs = list[tuple[str, str]]
 
@@ -41,10 +33,10 @@ def run(args: argparse.Namespace) -> int:
         start, general = _start(args, choice is not None)
         configuration = read_configuration(args, start)
         if hasattr(args, "out"):
-            ranks.first(lambda: check_free(args.out, args.overwrite))
+            ranks.first(lambda: training.check_free(args.out, args.overwrite))
         trainer = Trainer(configuration, ranks=ranks, fork=True, start=start)
     trial = try_own_parts(choice, trainer, args.anyway) if choice else None
-    out = ranks.first(lambda: args.out if hasattr(args, "out") else fresh_folder(configuration.task))
+    out = ranks.first(lambda: args.out if hasattr(args, "out") else training.fresh_folder(configuration.task))
     if start:
         return _train_on(trainer, out, args.overwrite, general)
     if trial is None:
@@ -58,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
         print("every part is yours: no backward pass of the engine was executed")
     if wrong and status != progress.INTERRUPTED:
         print(f"\nagain, with the engine's functions for {', '.join(sorted(wrong))}\n")
-        right = fresh_folder(f"{out.name}-without-the-mistake", out.parent)
+        right = training.fresh_folder(f"{out.name}-without-the-mistake", out.parent)
         parts = parts.without(wrong)
         with in_place(parts):
             status = _train(Trainer(trainer.configuration, tokenisers, fork=True), right, False, parts, trial)
@@ -68,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _start(args: argparse.Namespace, own_parts: bool) -> tuple[TrainedRun | None, Pairs]:
     """Return the run of ``--from`` and the pairs of ``--keep-good``, if there are any."""
-    start = args.ranks.first(lambda: load(args.start)) if hasattr(args, "start") else None
+    start = args.ranks.first(lambda: training.load(args.start)) if hasattr(args, "start") else None
     if start and own_parts:
         raise ValueError("found --from and --with, expected one of them")
     if not hasattr(args, "keep_good"):
@@ -87,7 +79,7 @@ def _train_on(trainer: Trainer, out: Path, overwrite: bool, general: Pairs) -> i
         return status
     _compare("held out", before, RunFolder(out).measurements.final() or {})
     if general:
-        _compare("kept good", forgotten, trainer.evaluate(general, load(out).model).measurements())
+        _compare("kept good", forgotten, trainer.evaluate(general, training.load(out).model).measurements())
     return status
 
 
@@ -97,8 +89,8 @@ def _compare(what: str, before: Mapping[str, float], after: Mapping[str, float])
 
 
 def _train(trainer: Trainer, out: Path, overwrite: bool, parts: Parts | None = None, trial: Trial | None = None) -> int:
-    with lock_folder(out, trainer.ranks):
-        folder = trainer.ranks.first(lambda: create_run(out, trainer.configuration, trainer.corpus, overwrite))
+    with training.lock_folder(out, trainer.ranks):
+        folder = trainer.ranks.first(lambda: training.create_run(out, trainer.configuration, trainer.corpus, overwrite))
         if parts and trial:
             record(parts, out)
             if trainer.step_seconds is None and trial.together:
