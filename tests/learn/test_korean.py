@@ -125,6 +125,9 @@ def test_a_folder_remembers_its_language(tmp_path, capsys):
     capsys.readouterr()
     cli.main(["learn", "hint", "chain-rule", "--folder", str(folder)])
     assert "힌트 1/3:\n  d_u는 이미 있습니다." in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        cli.main(["learn", "--lang", "ko", "--help"])
+    assert "풀면서 배우는" in capsys.readouterr().out
     cli.main(["learn", "list", "--folder", str(folder), "--lang", "en"])
     assert (folder / second.file).read_text(encoding="utf-8") == second.text
     assert Book.language_of(folder) == "en"

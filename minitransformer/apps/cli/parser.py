@@ -37,7 +37,7 @@ class Parser(argparse.ArgumentParser):
     def format_help(self) -> str:
         """Return the help, each text as ``said`` returns it."""
         for texts, name in [(self, "description"), *((action, "help") for action in self._actions)]:
-            setattr(texts, name, spread(self.said(getattr(texts, name) or "")) or getattr(texts, name))
+            setattr(texts, name, spread(self.said((getattr(texts, name) or "").strip())) or getattr(texts, name))
         return gather(super().format_help())
 
     def error(self, message: str) -> NoReturn:

@@ -41,8 +41,9 @@ def _grid(right: np.ndarray) -> list[str]:
     return ["", *rows]
 
 
-def _wrap(label: str, text: str) -> str:
-    return fill(text, gather(f"  {spread(said(label)):<9}"), " " * 11)
+def label(name: str, value: object) -> str:
+    """Return a line of a verdict: a name and a value, in the learner's language."""
+    return fill(str(value), gather(f"  {spread(said(name)):<9}"), " " * 11)
 
 
 Mistakes = Mapping[str, Any] | Callable[[], Mapping[str, Any]]
@@ -81,11 +82,11 @@ class Comparison:
             causes = (one for one in self._causes() if all(other._admits(one, self.known) for other in self.others))
             cause = next(causes, "")
         values, expected = self.found, self.expected
-        because = [_wrap(*line) for line in (("cause", cause), ("inputs", self.inputs)) if line[1]]
+        because = [label(*line) for line in (("cause", cause), ("inputs", self.inputs)) if line[1]]
         if values.shape != expected.shape:
             wanted = str(expected.shape) if expected.ndim else "a number"
             title = f"{self.name} has the wrong shape."
-            lines = [_wrap("found", str(values.shape)), _wrap("expected", wanted), *because]
+            lines = [label("found", str(values.shape)), label("expected", wanted), *because]
         else:
             title = f"{self.name} is not right yet."
             lines = [*self._worst(), *because, *_grid(~self.wrong)]
@@ -96,11 +97,11 @@ class Comparison:
         values, expected, where = self.found, self.expected, ""
         place = np.unravel_index(int(np.argmax(_badness(values, expected, self.wrong))), self.wrong.shape)
         if expected.ndim:
-            yield _wrap("shape", f"{values.shape}, as it should be")
-            yield _wrap("entries", f"{np.count_nonzero(self.wrong)} of {self.wrong.size} are wrong")
+            yield label("shape", f"{values.shape}, as it should be")
+            yield label("entries", f"{np.count_nonzero(self.wrong)} of {self.wrong.size} are wrong")
             where = f"at [{', '.join(map(str, place))}]: "
         one, other = _numbers(values[place], expected[place])
-        yield _wrap("worst" if where else "number", f"{where}found {one}, should be {other}")
+        yield label("worst" if where else "number", f"{where}found {one}, should be {other}")
 
     def _causes(self) -> Iterator[str]:
         return likely_causes(self.found, self.expected, self.known, self.sizes)

@@ -107,7 +107,7 @@ def _compare(found: Any, expected: Arrays, sizes: Mapping[str, int], mistakes: C
     if missing:
         others = [str(name) for name in found if name not in expected]
         words = f"All gradients in d are right. Still missing: {', '.join(missing)}."
-        raise Wrong(words + (f" These names are not known: {', '.join(others)}." if others else ""))
+        raise Wrong(words + (f"\n\nThese names are not known: {', '.join(others)}." if others else ""))
 
 
 def _known(mistakes: Callable[[], Mapping[str, Arrays]], name: str) -> Arrays:

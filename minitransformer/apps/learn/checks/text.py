@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from minitransformer.apps.learn.description import label
 from minitransformer.apps.learn.solutions import mistaken_parts, wrong_solutions
 from minitransformer.apps.learn.verdict import Wrong, agree, refuse_unsolved, take
 
@@ -36,12 +36,7 @@ def byte_pair_merge(merge: Callable[..., Any]) -> None:
                 cause = next(causes, "")
                 lines = {"words": words, "found": mine, "expected": right} | ({"cause": cause} if cause else {})
                 verb = "is" if name == "pair" else "are"
-                raise Wrong(f"The {name} {verb} not right yet.\n\n" + "\n".join(_line(*line) for line in lines.items()))
-
-
-def _line(label: str, value: Any) -> str:
-    text = value if isinstance(value, str) else str(value)
-    return textwrap.fill(text, 78, initial_indent=f"  {label:<10}", subsequent_indent=" " * 12)
+                raise Wrong(f"The {name} {verb} not right yet.\n\n" + "\n".join(label(*line) for line in lines.items()))
 
 
 def _read_merge(found: Any) -> tuple[tuple[str, ...], dict[str, int]]:
