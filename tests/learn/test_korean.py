@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from toml_cases import cases_from_toml
 
 from minitransformer.apps import cli, learn
 from minitransformer.apps.cli.parser import ARGUMENTS
@@ -89,17 +90,7 @@ def test_both_languages_have_the_same_numbers_code_and_structure(name):
         assert not wide, wide
 
 
-@pytest.mark.parametrize(
-    ("environment", "expected"),
-    [
-        ({}, "en"),
-        ({"LANG": "ko_KR.UTF-8"}, "ko"),
-        ({"LANG": "ko_KR.UTF-8", "LC_ALL": "C.UTF-8"}, "en"),
-        ({"LANG": "C", "LC_MESSAGES": "ko"}, "ko"),
-        ({"LANG": "kok_IN"}, "en"),
-        ({"LC_ALL": "C", "MINITRANSFORMER_LANG": "ko"}, "ko"),
-    ],
-)
+@cases_from_toml
 def test_the_environment_chooses_the_language(monkeypatch, environment, expected):
     for name in ("MINITRANSFORMER_LANG", "LC_ALL", "LC_MESSAGES", "LANG"):
         monkeypatch.delenv(name, raising=False)
