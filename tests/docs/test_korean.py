@@ -75,7 +75,7 @@ def targets(block: str, name: str) -> list[str]:
     found = []
     for target in LINK.findall(block):
         if not target.startswith("https://"):
-            path = (ROOT / name).parent / re.sub(r"(?<=\.ipynb)#.*", "", target)  # a heading has another name in Korean
+            path = (ROOT / name).parent / re.sub(r"(?<=\.ipynb)#.*|#in-korean", "", target)  # headings differ in Korean
             target = path.resolve().relative_to(ROOT).as_posix()
         if target not in {"tutorials/ko/README.md", "docs/korean-terms.md"}:  # only the Korean README leads to these
             found.append(target.replace("tutorials/ko/", "tutorials/").replace(".ko.md", ".md"))
