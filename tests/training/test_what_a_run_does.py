@@ -70,7 +70,7 @@ def files(tmp_path):
 
 def scored(monkeypatch, value=0.5):
     """Let every measurement have the same outcome."""
-    monkeypatch.setattr(Trainer, "evaluate", lambda self, pairs: Scores(value, 0.5, 1.0, []))
+    monkeypatch.setattr(Trainer, "evaluate", lambda self, *_: Scores(value, 0.5, 1.0, []))
 
 
 # What is trained on, in which order
