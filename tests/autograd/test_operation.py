@@ -191,3 +191,18 @@ def test_passes_that_return_the_wrong_thing_are_named():
     y = mt.Operation(lambda x: (x * x, x), lambda x, d: (2.0,), name="square")(x)
     with pytest.raises(ValueError, match=r"square: the gradient of input 0 has shape \(\)"):
         y.backward([1.0, 1.0])
+
+
+def test_a_backward_pass_may_be_told_which_gradients_are_needed():
+    told = []
+
+    def backward(saved, d, needs):
+        told.append(needs)
+        return tuple(d * factor if needed else None for factor, needed in zip(saved[::-1], needs, strict=True))
+
+    product = mt.Operation(lambda x, y: (x * y, (x, y)), backward, name="product")
+    x, fixed = mt.Tensor([2.0], requires_grad=True), mt.Tensor([3.0])
+    for inputs in ((x, fixed), (fixed, x), (x, x)):
+        product(*inputs).backward()
+    assert told == [(True, False), (False, True), (True, True)]
+    assert x.grad.tolist() == [3 + 3 + 4]

@@ -9,7 +9,7 @@ import minitransformer as mt
 from minitransformer.apps.cli import main
 from minitransformer.apps.explorer.models import Models
 from minitransformer.options import OptionError
-from minitransformer.training import RunError, RunFolder, freeze, load, read_checkpoint, resume
+from minitransformer.training import RunError, RunFolder, freeze, load, open_model, read_checkpoint, resume
 from minitransformer.training.checkpoints import write_checkpoint
 from minitransformer.training.low_rank import merge
 
@@ -156,6 +156,12 @@ def test_lora_resumes_to_the_bit_from_small_checkpoints(texts, adapted, tmp_path
         assert getattr(again, part).keys() == getattr(whole, part).keys()
         for name, value in getattr(whole, part).items():
             np.testing.assert_array_equal(getattr(again, part)[name], value)
+    for p in trainer.model.trained_parameters():  # what is measured in training translates with the factors
+        p.data = p.data + 1
+    merged = merge({name: p.data for name, p in trainer.model.named_parameters()}, 2)
+    model = open_model(trainer.configuration, trainer.source, trainer.target, merged)
+    found, expected = (trainer.evaluate(trainer.corpus.valid, one) for one in (None, model))
+    assert found.samples == expected.samples
 
 
 def test_commands_merge_what_lora_has_trained(texts, adapted, tmp_path, capsys):

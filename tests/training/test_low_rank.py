@@ -26,7 +26,11 @@ def configure(**training):
 
 def small_model(alone=False, **changes):
     options = {"d_model": 8, "n_heads": 2, "n_layers": 2, "d_ff": 12, "dropout": 0.0, "dtype": "float64"} | changes
-    return LanguageModel(9, **options) if alone else Transformer(9, 9, **options)
+    model, rng = (LanguageModel(9, **options) if alone else Transformer(9, 9, **options)), np.random.default_rng(6)
+    for p in model.parameters():
+        if p.ndim == 1:  # biases begin at 0, which would hide that they are forgotten
+            p.data = p.data + asarray(rng.normal(size=p.shape))
+    return model
 
 
 def logits(model):
