@@ -83,8 +83,8 @@ def targets(block: str, name: str) -> list[str]:
 
 
 def formulas(block: str) -> Counter[str]:
-    """Return the formulas of a block, without words in them, and the code in its lines."""
-    return Counter(FORMULA.findall(re.sub(r"\\text\{[^}]*\}|\s", "", block)))
+    """Return the formulas of a block, without words in them, and the code in its lines, in either language."""
+    return Counter(FORMULA.findall(re.sub(r"\\text\{[^}]*\}|--lang ko|\s", "", block)))
 
 
 def numbers(block: str) -> Counter[float]:
