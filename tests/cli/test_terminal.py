@@ -25,10 +25,10 @@ STATUS = toml_table(__file__, "STATUS")
 MEASURED = ("bench", "bench --scale", "bench --decode", "bench --processes", "table1", "paths", "recall")
 MEASURED += ("extrapolation", "extrapolation --layers", "table3 A --seeds 0 1", "changes characters")
 FOUND = toml_table(__file__, "FOUND") | {
-    "bench.measure_speed": made_up.result(),
-    "bench.measure_growth": made_up.growth(),
-    "bench.measure_decoding": made_up.decoding(),
-    "bench.measure_processes": made_up.processes(),
+    "bench.bench.measure_speed": made_up.result(),
+    "bench.bench.measure_growth": made_up.growth(),
+    "bench.bench.measure_decoding": made_up.decoding(),
+    "bench.bench.measure_processes": made_up.processes(),
     "paths.measure_paths": made_up.table1(),
 }
 FOUND["table1.measure_table1"] = made_up.table1() | {"costs": FOUND.pop("table1.costs")}
