@@ -53,6 +53,30 @@ def test_the_line_of_theory_goes_through_the_last_point_with_its_own_power():
             np.testing.assert_allclose(theory.get_ydata(), y[-1] * (near / x[-1]) ** power)
 
 
+@pytest.mark.parametrize(
+    ("figure", "words"),
+    [
+        (
+            growth_curves(made_up.growth()),
+            "Our training step, one worker, on Abacus 9000. Dashed: the growth that theory predicts for large sizes, "
+            "through the last point. | length T | time of a step, ms | depth N | T | memory for a step, MB | N",
+        ),
+        (
+            speed_bars(made_up.result()),
+            "One training step on Abacus 9000, 2 cores; NumPy 2.4.0 with openblas 0.3 (SkylakeX); 2026-11-21 | time of "
+            "a step, PyTorch eager = 1 | lower is better | where our time goes | one of 2 workers, alone | peak "
+            "memory, PyTorch eager = 1",
+        ),
+    ],
+    ids=["growth", "speed"],
+)
+def test_the_words_around_a_picture(figure, words):
+    found = [figure.get_suptitle()]
+    for axes in figure.axes:
+        found += [axes.get_title(loc="left"), axes.get_title(), axes.get_xlabel(), axes.get_ylabel()]
+    assert " | ".join(" ".join(text.split()) for text in found if text) == words
+
+
 def test_bars_compare_programs_by_way_of_the_turns_that_they_shared():
     result = made_up.result(names=["toy"])
     programs = result["configurations"]["toy"]["programs"]
