@@ -39,4 +39,4 @@ def defaults_of(package):
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_arguments_that_are_left_out_have_the_values_of_the_table(package):
-    assert defaults_of(package) == toml_table(__file__, package.replace(".", "_"))
+    assert defaults_of(package) == toml_table(__file__, "DEFAULTS")[package.replace(".", "_")]
