@@ -25,6 +25,7 @@ from minitransformer.training.loading import WEIGHTS as WEIGHTS
 from minitransformer.training.loading import TrainedRun as TrainedRun
 from minitransformer.training.loading import load as load
 from minitransformer.training.loading import open_model as open_model
+from minitransformer.training.loading import starts as starts
 from minitransformer.training.loading import with_start as with_start
 from minitransformer.training.locking import lock_folder as lock_folder
 from minitransformer.training.options import LENGTHS as LENGTHS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -250,15 +251,37 @@ def load_start(configuration: Configuration, ranks: Ranks = ALONE) -> TrainedRun
     path = str(configuration.start)
     advice = "restore it, or write its new place into the other's configuration.json as start"
     try:
+        starts(path)
         start = load(path, ranks=ranks)
     except RunError as error:
         raise RunError(f"cannot open {path}, the run that another begins with: {error}; {advice}") from error
-    if (found := digest_of(start.model)) != (wanted := configuration.start_digest or found):
-        raise RunError(
-            f"{path} has changed since another run began with it: its weights have the digest {found[:12]}..., "
-            f"expected {wanted[:12]}...; {advice}"
-        )
-    return start
+    if (found := digest_of(start.model)) == (wanted := configuration.start_digest or found):
+        return start
+    for weights in WEIGHTS[1:] if start.weights == "average" else ():  # the average may have been written since
+        with suppress(RunError):
+            if digest_of((start := load(path, weights, ranks=ranks)).model) == wanted:
+                return start
+    raise RunError(
+        f"{path} has changed since another run began with it: its weights have the digest {found[:12]}..., "
+        f"expected {wanted[:12]}...; {advice}"
+    )
+
+
+def starts(path: Path | str) -> list[Path]:
+    """Return the runs whose weights a run needs, itself first: with LoRA, the one that it begins with, and so on.
+
+    Raises
+    ------
+    RunError
+        If a configuration cannot be read, or a run needs itself.
+    """
+    found = [Path(path).resolve()]
+    while (configuration := RunFolder(found[-1]).configuration()).training.lora is not None:
+        other = Path(str(configuration.start)).resolve()
+        if other in found:
+            raise RunError(f"found {other} as the start of itself in configuration.json, expected another run")
+        found.append(other)
+    return found
 
 
 def _choose(run: RunFolder, weights: str | None, report: Report) -> tuple[Checkpoint, str]:

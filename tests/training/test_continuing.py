@@ -191,11 +191,27 @@ def test_a_start_that_is_gone_or_changed_is_refused(texts, tmp_path, capsys):
     file = run.path / "configuration.json"
     file.write_text(file.read_text().replace(str(folder / "run"), str(moved)))
     assert load(run).translate(["a1"])
+    assert main(["average", str(moved), "--last", "2"]) == 0  # which is not what the other begins with
+    assert load(run).translate(["a1"])
+    RunFolder(moved).average_path.unlink()
     best = read_checkpoint(RunFolder(moved).best_path)
     best.model["decoder.layers.0.self_attention.w_in"][...] += 1
     write_checkpoint(RunFolder(moved).best_path, best)
     with pytest.raises(RunError, match=r"has changed since another run began with it: its weights have the digest"):
         load(run)
+
+
+def test_a_run_neither_replaces_nor_names_itself_as_its_start(texts, tmp_path, capsys):
+    folder = shutil.copytree(texts, tmp_path / "texts")
+    assert train_on(folder, folder / "on", "--lora", "2") == 0
+    for out, start in (("run", "run"), ("on", "on"), ("run", "on")):  # the last is needed by its start
+        assert train_on(folder, folder / out, "--lora", "1", "--overwrite", start=start) == 2
+        assert "needs; choose another --out" in capsys.readouterr().err
+        assert load(folder / "on").translate(["a1"])
+    file = folder / "on" / "configuration.json"
+    file.write_text(file.read_text().replace(str(folder / "run"), str(folder / "on")))
+    assert main(["translate", str(folder / "on"), "a1"]) == 2
+    assert "on as the start of itself in configuration.json, expected another run" in capsys.readouterr().err
 
 
 def test_no_gradient_is_computed_for_fixed_weights():

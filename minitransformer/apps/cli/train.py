@@ -34,6 +34,8 @@ def run(args: argparse.Namespace) -> int:
         configuration = read_configuration(args, start)
         if hasattr(args, "out"):
             ranks.first(lambda: training.check_free(args.out, args.overwrite))
+            if start and Path(args.out).resolve() in ranks.first(lambda: training.starts(args.start)):
+                raise ValueError(f"found {args.out} in --out, which --from {args.start} needs; choose another --out")
         trainer = Trainer(configuration, ranks=ranks, fork=True, start=start)
     trial = try_own_parts(choice, trainer, args.anyway) if choice else None
     out = ranks.first(lambda: args.out if hasattr(args, "out") else training.fresh_folder(configuration.task))
