@@ -31,6 +31,7 @@ of finite numbers.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,7 +99,7 @@ class RunFolder:
         return any(map(self.has, HELD_OUT)) and all(self.has(name) for name in DERIVED if name not in HELD_OUT)
 
     def configuration(self) -> Configuration:
-        """Read the configuration."""
+        """Read the configuration; a start that is gone is looked for beside the run, as both may have been moved."""
         gone = self.path.is_dir() and not self.has(CONFIGURATION)
         if gone and (self.has(SETTING_UP) or self.is_empty()):
             raise RunError(
@@ -107,7 +108,11 @@ class RunFolder:
             )
         values = self._read_json(CONFIGURATION)
         with refusing((ValueError, TypeError), f"{self.path / CONFIGURATION} is not a configuration: "):
-            return Configuration.from_flat(values)
+            configuration = Configuration.from_flat(values)
+        start = Path(configuration.start or self.path)
+        beside = self.path.absolute().with_name(start.name)  # a digest tells whether it is the same
+        moved = not os.path.exists(start) and os.path.exists(beside) and beside != self.path.absolute()
+        return configuration.changed(start=str(beside)) if moved else configuration
 
     def tokenisers(self) -> Tokenisers:
         """Read the tokenisers of source and target."""

@@ -114,6 +114,14 @@ def test_logits_gradients_and_continuations_are_theirs(opened):
             assert np.abs(one - other).max() < (1e-9 if exact else 5e-5) * np.abs(other).max(), name
 
 
+def test_ends_that_are_not_used_here_are_named(tmp_path):
+    for ends, others in (([0, 5, 7], "there, 5, 7 does too"), ([0], None), (0, None)):
+        save(tmp_path / str(ends), "gpt2", eos_token_id=ends)
+        notes = read_huggingface(tmp_path / str(ends)).notes
+        assert len(notes) == 1 + bool(others)
+        assert (others or "at a time") in notes[-1]
+
+
 def test_greedy_continuations_are_theirs_also_beyond_a_cache_and_without_a_prompt(opened):
     model, tokenizer, run, _ = opened
     greedy, window = SamplingOptions(temperature=0), run.options.data.window

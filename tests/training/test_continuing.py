@@ -194,6 +194,8 @@ def test_a_start_that_is_gone_or_changed_is_refused(texts, tmp_path, capsys):
     assert main(["average", str(moved), "--last", "2"]) == 0  # which is not what the other begins with
     assert load(run).translate(["a1"])
     RunFolder(moved).average_path.unlink()
+    file.write_text(file.read_text().replace(str(moved), str(tmp_path / "other" / "moved")))  # which is beside instead
+    assert load(run).translate(["a1"])
     best = read_checkpoint(RunFolder(moved).best_path)
     best.model["decoder.layers.0.self_attention.w_in"][...] += 1
     write_checkpoint(RunFolder(moved).best_path, best)

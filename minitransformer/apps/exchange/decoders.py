@@ -71,7 +71,7 @@ def read_decoder(folder: Path, config: Fields) -> Published:
         state={name: np.require(array, requirements="C") for name, array in state.items()},
         source=tokeniser,
         target=tokeniser,
-        notes=[f"at most {window:,} tokens are read at a time"],
+        notes=[f"at most {window:,} tokens are read at a time", *_other_ends(config)],
         decoder_only=True,
     )
 
@@ -173,6 +173,13 @@ def _tokeniser(folder: Path, config: Fields, size: int) -> tuple[TokenizerJson, 
     begins = tokenizer.encode("a").ids[:1] == [start]
     ids = OurIds(vocabulary, np.array(rows), False)
     return tokeniser, ids if start != end else ids.with_start(end), begins
+
+
+def _other_ends(config: Fields) -> list[str]:
+    ends = config.values["eos_token_id"]
+    if not isinstance(ends, list) or len(ends) < 2:
+        return []
+    return [f"only token {ends[0]} ends a text here; there, {', '.join(map(str, ends[1:]))} does too (eos_token_id)"]
 
 
 def _token(config: Fields, name: str, size: int) -> int | None:
