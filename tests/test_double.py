@@ -284,6 +284,6 @@ def test_the_processes_of_a_machine_take_its_gpus_in_turn(monkeypatch, local_ran
     monkeypatch.setattr(cupy.cuda.Device, "in_use", 0)
     monkeypatch.setattr(mt.arrays.namespace, "_chosen_card", None)
     monkeypatch.setitem(sys.modules, "cupy", cupy)
-    start_ranks(argparse.Namespace(ranks=None))
+    start_ranks(argparse.Namespace(command="train"))
     with using("cupy"):
         assert cupy.cuda.Device().id == gpu

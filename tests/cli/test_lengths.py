@@ -37,7 +37,7 @@ def test_a_larger_text_has_a_larger_model_and_more_steps_but_fewer_epochs():
         lengths = [size["steps"] * size["batch_tokens"] for size in (smaller, larger)]
         assert lengths[0] < lengths[1]
         assert smaller["d_model"] * smaller["n_layers"] <= larger["d_model"] * larger["n_layers"]
-    assert len({tuple(size.model.items()) for size in SIZES}) > 1
+    assert len({(size["d_model"], size["n_layers"], size["d_ff"]) for size in SIZES}) > 1
 
 
 def test_the_choice_is_shown_and_written_and_each_option_wins(text, tmp_path, capsys, monkeypatch):

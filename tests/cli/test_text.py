@@ -373,7 +373,7 @@ def test_a_recipe_and_a_run_folder_configure_and_options_win(files, run, tmp_pat
     capsys.readouterr()
     for text, message in (
         ("steps = ", "cannot be read"),
-        ('colour = "red"', "there is no option 'colour'; the options are "),
+        ('weather = "red"', "there is no option 'weather'; the options are "),
         ('steps = "many"', "steps must be a whole number, found 'many'"),
         ('task = "copy"\nsource = "x"', f"source in {recipe} has no effect: the task copy does not read it"),
         ('task = "copy"\nvocabulary = 7', f"vocabulary in {recipe} has no effect: the task copy does not use it"),

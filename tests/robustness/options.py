@@ -89,9 +89,10 @@ def sandbox(folder: Path) -> Iterator[None]:
         "minitransformer.apps.plots.attention_maps": show,
         "minitransformer.training.length.measure_step": lambda *_: 0.1,
     }  # fmt: skip
-    work |= {f"{cli}.bench.{name}": show for name in ("measure_speed", "measure_growth", "measure_decoding")}
+    bench = "minitransformer.apps.bench"
+    work |= {f"{bench}.{name}": show for name in ("measure_speed", "measure_growth", "measure_decoding")}
     work |= {f"{cli}.explore.{name}": show for name in ("_serve", "_save")}
-    work |= {f"{cli}.bench.{name}_text": show for name in ("speed", "growth", "decoding")}
+    work |= {f"{bench}.{name}_text": show for name in ("speed", "growth", "decoding")}
     with contextlib.ExitStack() as stack:
         stack.callback(os.chdir, before)
         for name, stand_in in work.items():

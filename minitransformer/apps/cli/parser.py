@@ -37,7 +37,9 @@ class Parser(argparse.ArgumentParser):
     def format_help(self) -> str:
         """Return the help, each text as ``said`` returns it."""
         for texts, name in [(self, "description"), *((action, "help") for action in self._actions)]:
-            setattr(texts, name, spread(self.said((getattr(texts, name) or "").strip())) or getattr(texts, name))
+            text = getattr(texts, name)
+            if text and text is not argparse.SUPPRESS:  # argparse knows this text by its identity
+                setattr(texts, name, spread(self.said(text.strip())))
         return gather(super().format_help())
 
     def error(self, message: str) -> NoReturn:
