@@ -37,10 +37,10 @@ def page() -> str:
     trainings = wrong_training.read()
     silent = [one for one in trainings.values() if wrong_training.is_silent(one)]
     parts = [INTRODUCTION.format(n=len(entries), silent=len(silent), idle=silent.count(None))]
-    parts += [row(entry, wrong_training.says(trainings[entry.name])) for entry in entries]
     for title, group in groupby(entries, heading):
         cards = [*group]
-        parts += [f"\n## {title}\n\n{links(cards[0])}\n", *map(card, cards)]
+        parts += [f"\n## {title}\n\n{links(cards[0])}\n"]
+        parts += [card(entry, wrong_training.says(trainings[entry.name])) for entry in cards]
     return "".join(parts) + f"\n{WRITTEN}"
 
 
@@ -80,23 +80,19 @@ def code(entry: Entry) -> str:
     return f"tests/gallery/{'wrong_core' if entry in CORE else 'wrong_operations'}.py"
 
 
-def row(entry: Entry, training: str) -> str:
-    """Return the line of a mistake in the table."""
-    cells = f"[{entry.name}](#{anchor(entry.name)})", entry.card.effect or effect(entry), training, entry.card.caught
-    return f"| {' | '.join(cell.rstrip('.') for cell in cells)} |\n"
-
-
-def card(entry: Entry) -> str:
+def card(entry: Entry, training: str) -> str:
     """Return the card of a mistake."""
     text, name = entry.card, anchor(entry.name)
     on_a_host = re.sub(r"[^\w\- ]", "", entry.name.lower()).replace(" ", "-")
     place = f'<a id="{name}"></a>\n\n' if name != on_a_host else ""
-    more = [text.missed] * bool(text.missed) + [f"Elsewhere: {text.met}"] * bool(text.met)
-    more += [f"Exercise [`{text.exercise}`](guides/exercises.md)."] * bool(text.exercise)
-    more += [f"[Code](../{code(entry)}#{name})"]
+    facts = [f"{text.effect or effect(entry)}. Training: {training}."]
+    facts += [f"Missed: {text.missed}"] * bool(text.missed) + [f"Caught by: {text.caught}"]
+    facts += [f"Elsewhere: {text.met}"] * bool(text.met)
+    facts += [f"Exercise [`{text.exercise}`](guides/exercises.md)."] * bool(text.exercise)
+    facts += [f"[Code](../{code(entry)}#{name})"]
     return (
-        f"\n{place}### {entry.name}\n\n<details><summary>{text.says}</summary>\n\n"
-        f"```diff\n- {text.wrong}\n+ {text.right}\n```\n\n{' '.join(more)}\n\n</details>\n"
+        f"\n{place}### {entry.name}\n\n{text.says}\n\n"
+        f"```diff\n- {text.wrong}\n+ {text.right}\n```\n\n{' '.join(facts)}\n"
     )
 
 
@@ -116,7 +112,7 @@ def effect(entry: Entry) -> str:
     with entry.mistake():
         value, wrong = run(entry.wrong, entry.example)
     if entry.message == VALUE:
-        return f"the output: {difference(value, right)}"
+        return f"Output: {difference(value, right)}"
     names = names_of(entry)
     worst = max(wrong, key=lambda place: distance(wrong[place], gradients[place]))
     return f"`{names[worst]}`: {difference(wrong[worst], gradients[worst])}"

@@ -160,4 +160,4 @@ def test_a_training_with_nan_ends_at_once():
 
 def test_a_training_is_told_in_words():
     told = [wrong_training.says(wrong_training.Training(0.999, wrong)) for wrong in (0.991, 0.5)]
-    assert [*told, wrong_training.says(None)] == ["same", "50 %", "-"]
+    assert [*told, wrong_training.says(None)] == ["same", "50 %", "identical"]

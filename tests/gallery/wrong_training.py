@@ -277,5 +277,5 @@ def is_silent(one: Training | None) -> bool:
 def says(one: Training | None) -> str:
     """Return the result of a training in words."""
     if one is None:
-        return "-"
+        return "identical"
     return one.end or ("same" if is_silent(one) else f"{100 * one.wrong:.0f} %")
