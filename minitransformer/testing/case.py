@@ -11,8 +11,7 @@ import numpy as np
 from minitransformer.arrays import Array, asarray, operand, to_numpy, xp
 from minitransformer.autograd import Operation, Tensor
 from minitransformer.testing.adapters import Mutates, forbid_writing, fresh
-from minitransformer.testing.dtypes import Precision, precision_of
-from minitransformer.testing.slopes import EPS
+from minitransformer.testing.dtypes import EPS, Precision, precision_of
 
 MOST_LOST = 1 / 4
 """A step of which rounding takes more than this part says nothing."""

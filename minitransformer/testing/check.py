@@ -24,13 +24,13 @@ from minitransformer.autograd import Operation
 from minitransformer.testing.adapters import Malformed, Mutates, find_adapter
 from minitransformer.testing.claim import Claim, Stop
 from minitransformer.testing.comparison import MAX_ENTRIES, N_DIRECTIONS, compare_all
+from minitransformer.testing.dtypes import EPS
 from minitransformer.testing.input_report import require_sensible, shortfall
 from minitransformer.testing.jumps import why_coarse
 from minitransformer.testing.low_precision import losses, widen
 from minitransformer.testing.real_case import RealCase
 from minitransformer.testing.report import CheckError, Report
 from minitransformer.testing.second_order import backward_case, require_second_order
-from minitransformer.testing.slopes import EPS
 from minitransformer.testing.verdicts import judge, judge_rounding
 
 

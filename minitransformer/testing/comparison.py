@@ -12,7 +12,7 @@ from minitransformer.testing.case import draw_cotangent
 from minitransformer.testing.claim import Claim
 from minitransformer.testing.input_report import InputReport
 from minitransformer.testing.measurement import Measurement
-from minitransformer.testing.slopes import glance
+from minitransformer.testing.steps import glance
 
 MAX_ENTRIES, N_DIRECTIONS = 256, 8
 LEAST = 0.5

@@ -12,6 +12,8 @@ import numpy as np
 
 from minitransformer.arrays import Array
 
+EPS = float(np.finfo(np.float64).eps)
+"""The distance from 1 to the next number of float64."""
 BITS = 8
 NUMPY_OWN = frozenset(map(np.dtype, "efdgFD"))
 """Types that are recognised without their name, which takes NumPy a while to make."""

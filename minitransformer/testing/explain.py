@@ -11,9 +11,9 @@ from minitransformer.testing import causes
 from minitransformer.testing.adapters import Malformed
 from minitransformer.testing.claim import Claim, Stop
 from minitransformer.testing.comparison import compare_all
+from minitransformer.testing.dtypes import EPS
 from minitransformer.testing.input_report import InputReport
 from minitransformer.testing.measurement import UNCLEAR
-from minitransformer.testing.slopes import EPS
 
 
 def outputs_at_fault(claim: Claim, inputs: Sequence[int]) -> str:

@@ -24,8 +24,8 @@ from minitransformer.testing.case import Case
 from minitransformer.testing.causes import likely_cause
 from minitransformer.testing.comparison import MAX_ENTRIES, N_DIRECTIONS, compare_input
 from minitransformer.testing.input_report import InputReport, Power, power_of, require_sensible, shortfall
+from minitransformer.testing.measured_slope import Slope
 from minitransformer.testing.measurement import Measurement
-from minitransformer.testing.slopes import Slope
 from minitransformer.testing.subgradients import judge_ties
 
 Word = Literal["right", "wrong", "kink", "undecided"]

@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from minitransformer.arrays import Array
-from minitransformer.testing.slopes import Slope, relative_error
+from minitransformer.testing.measured_slope import Slope, relative_error
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,9 @@ import numpy as np
 
 from minitransformer.arrays import Array
 from minitransformer.testing.claim import ROUNDINGS, Claim
+from minitransformer.testing.dtypes import EPS
 from minitransformer.testing.measurement import UNCLEAR
 from minitransformer.testing.report import Verdict
-from minitransformer.testing.slopes import EPS
 
 TRIES = 8
 NEARBY = 2.0**-6

@@ -8,7 +8,10 @@ import numpy as np
 
 from minitransformer.arrays import Array
 from minitransformer.testing.case import Case
-from minitransformer.testing.slopes import EPS, N_STEPS, Slope, first_step, glance, measure
+from minitransformer.testing.dtypes import EPS
+from minitransformer.testing.measured_slope import Slope
+from minitransformer.testing.slopes import N_STEPS, measure
+from minitransformer.testing.steps import first_step, glance
 
 OBVIOUS = 1e-3
 """A relative difference that a few steps more would not remove."""

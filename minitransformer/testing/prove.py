@@ -19,9 +19,9 @@ from minitransformer.testing.adapters import fresh
 from minitransformer.testing.case import Case, Result
 from minitransformer.testing.gradcheck import GradientReport, gradcheck
 from minitransformer.testing.input_report import Power
+from minitransformer.testing.measured_slope import relative_error
 from minitransformer.testing.rounding import change, from_parts, loss_of_float32, sizes_of_terms
 from minitransformer.testing.rules import keep_rules
-from minitransformer.testing.slopes import relative_error
 
 COMPOSED_TOLERANCE = 1e-12
 """For float64: a few thousand roundings."""

@@ -24,9 +24,10 @@ import numpy as np
 from minitransformer.arrays import Array, to_numpy
 from minitransformer.testing.case import draw_cotangent
 from minitransformer.testing.comparison import entry_scales
+from minitransformer.testing.dtypes import EPS
 from minitransformer.testing.input_report import InputReport
 from minitransformer.testing.measurement import Measurement
-from minitransformer.testing.slopes import EPS, measure
+from minitransformer.testing.slopes import measure
 
 ALONE = 8
 """How many entries move alone, those with a kink first."""

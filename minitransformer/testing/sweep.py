@@ -11,7 +11,7 @@ import numpy as np
 from minitransformer.arrays import Array
 from minitransformer.autograd import Tensor
 from minitransformer.testing.case import Case
-from minitransformer.testing.slopes import take_step
+from minitransformer.testing.steps import take_step
 
 ENTRIES = 40
 """How many entries of each input are moved."""

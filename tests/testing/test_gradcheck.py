@@ -13,7 +13,7 @@ from minitransformer.arrays import asarray
 from minitransformer.testing import GradientError, examine, strategies
 from minitransformer.testing.case import Case
 from minitransformer.testing.gradcheck import InputReport, gradcheck
-from minitransformer.testing.slopes import Slope
+from minitransformer.testing.measured_slope import Slope
 
 RNG = np.random.default_rng(1)
 

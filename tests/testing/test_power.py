@@ -6,8 +6,9 @@ from check_cases import verdict
 
 from minitransformer import Operation
 from minitransformer.testing import CheckError, GradientError, check, gradcheck, prove
+from minitransformer.testing.between_steps import _turns_below
 from minitransformer.testing.input_report import InputReport, Power
-from minitransformer.testing.slopes import Slope, _turns_below
+from minitransformer.testing.measured_slope import Slope
 
 RNG = np.random.default_rng(0)
 
