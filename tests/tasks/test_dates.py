@@ -1,33 +1,22 @@
-from datetime import date
-
 import numpy as np
 import pytest
+from toml_cases import cases_from_toml
 
 from minitransformer.tasks import build
 from minitransformer.tasks.dates import in_english, in_korean
 
-TASK = build("dates")
 
-
-@pytest.mark.parametrize(
-    ("day", "english", "korean"),
-    [
-        (date(2024, 3, 7), "Thursday, March 7, 2024", "2024년 3월 7일 목요일"),
-        (date(1969, 7, 20), "Sunday, July 20, 1969", "1969년 7월 20일 일요일"),
-        (date(1900, 1, 1), "Monday, January 1, 1900", "1900년 1월 1일 월요일"),
-        (date(2099, 12, 31), "Thursday, December 31, 2099", "2099년 12월 31일 목요일"),
-        (date(2000, 2, 29), "Tuesday, February 29, 2000", "2000년 2월 29일 화요일"),
-    ],
-)
-def test_known_dates(day, english, korean):
+@cases_from_toml
+def test_known_dates(day, english, forms):
     assert in_english(day) == english
-    assert in_korean(day) == korean
+    assert {to: in_korean(day, to) for to in forms} == forms
+    assert in_korean(day) == forms["ko"]
 
 
-def test_tokens():
-    assert TASK.source_tokens("thursday, MARCH 17, 2024") == ["Thursday", ",", "March", *"17", ",", *"2024"]
-    assert TASK.source_tokens("eMai 7_") == ["eMai", "7", "_"]
-    assert TASK.target_tokens("2024년 3월 17일 일요일") == [*"2024년", " ", *"3월", " ", *"17일", " ", "일요일"]
+@cases_from_toml
+def test_tokens(side, text, tokens):
+    task = build("dates", to="ko-words")
+    assert getattr(task, f"{side}_tokens")(text) == tokens
 
 
 class EveryNumberOnce:
@@ -38,10 +27,12 @@ class EveryNumberOnce:
         return np.arange(high)
 
 
-def test_every_date_can_be_drawn():
-    assert TASK.population == 73_049
-    by_source = dict(TASK.draw(TASK.population, EveryNumberOnce()))
-    assert len(by_source) == TASK.population
+@pytest.mark.parametrize("to", ["ko", "ko-words", "ko-short"])
+def test_every_date_can_be_drawn(to):
+    task = build("dates", to=to)
+    assert task.population == 73_049
+    by_source = dict(task.draw(task.population, EveryNumberOnce()))
+    assert len(by_source) == task.population
     assert len(set(by_source.values())) == len(by_source)
-    assert len({tuple(TASK.source_tokens(source)) for source in by_source}) == len(by_source)
+    assert len({tuple(task.source_tokens(source)) for source in by_source}) == len(by_source)
     assert all(1900 <= int(source[-4:]) < 2100 for source in by_source)

@@ -13,7 +13,8 @@ from minitransformer.data import UnknownTokenError, Vocabulary, tokenisers_to_js
 from minitransformer.tasks import TASKS, DataOptions, Task, build, split
 from minitransformer.training import Configuration
 
-EVERY = [build("copy"), build("reverse"), build("dates"), *(build("numbers", to=to) for to in ("de", "fr", "ko"))]
+TO = {"numbers": ("de", "fr", "ko"), "dates": ("ko", "ko-words", "ko-short")}
+EVERY = [build("copy"), build("reverse"), *(build(name, to=to) for name, several in TO.items() for to in several)]
 every_task = pytest.mark.parametrize("task", EVERY, ids=lambda task: "-".join([task.name, *task.options.values()]))
 
 

@@ -27,7 +27,9 @@ DEFAULT_TASK = "numbers"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the task, a file to start from, the options of a configuration, and a short and a long help."""
     parser.add_argument("task", nargs="?", help=f"what to train: {', '.join(TASKS)} (default: {DEFAULT_TASK})")
-    to = parser.add_argument("--to", help="target language: de, fr or ko (default: de)")
+    to = parser.add_argument(
+        "--to", help="target of numbers: de, fr or ko (default: de); of dates: ko, ko-words or ko-short (default: ko)"
+    )
     parser.add_argument(
         "--config",
         type=_configuration_file,
