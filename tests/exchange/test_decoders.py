@@ -5,10 +5,11 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from toml_cases import cases_from_toml
 
 import minitransformer as mt
 from minitransformer.apps.cli import main
-from minitransformer.apps.exchange import ExportError, read_huggingface, write_huggingface, write_run
+from minitransformer.apps.exchange import ExportError, read_huggingface, write_ctranslate2, write_huggingface, write_run
 from minitransformer.apps.explorer.session import Session
 from minitransformer.data import Characters
 from minitransformer.decoding import SamplingOptions, sample
@@ -173,6 +174,22 @@ def test_what_was_opened_is_written_with_the_same_weights_and_tokens(opened):
     np.testing.assert_allclose(*both, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("name", ["gpt2", "llama", "qwen2"])
+def test_the_converter_of_ctranslate2_reads_what_is_written_for_transformers(tmp_path, name):
+    ctranslate2 = pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
+    model, tokenizer = save(tmp_path / "theirs", name, torch.float32, vocab_size=300)
+    write_run(read_huggingface(tmp_path / "theirs"), tmp_path / "run")
+    run, there, converted = mt.load(tmp_path / "run"), str(tmp_path / "there"), str(tmp_path / "converted")
+    with pytest.raises(ExportError, match=r"--to huggingface.*ct2-transformers-converter --model FOLDER"):
+        write_ctranslate2(run, tmp_path / "there")
+    write_huggingface(run, tmp_path / "there")
+    ctranslate2.converters.TransformersConverter(there).convert(converted)
+    text = tokenizer.encode(TEXT)
+    found = np.array(ctranslate2.Generator(converted).forward_batch([text.tokens]))
+    wanted = model(torch.tensor([text.ids])).logits.detach().numpy()
+    np.testing.assert_allclose(found, wanted, atol=1e-5 * np.abs(wanted).max())
+
+
 @pytest.mark.parametrize("name", ["gpt2", "llama 3", "mistral", "qwen2"])
 def test_it_is_looked_at_trained_on_and_written_for_transformers(tmp_path, capsys, name):
     save(tmp_path / "theirs", name, torch.float32)
@@ -201,26 +218,7 @@ def test_it_is_looked_at_trained_on_and_written_for_transformers(tmp_path, capsy
     assert np.abs(found - wanted).max() < 1e-5 * np.abs(wanted).max()
 
 
-WRITTEN = "this model cannot be written for it"
-
-
-@pytest.mark.parametrize(
-    ("name", "changes", "told"),
-    [
-        ("gpt2", {"scale_embeddings": True}, f"GPT2LMHeadModel has only scale_embeddings False, found True; {WRITTEN}"),
-        ("gpt2", {"norm": "post"}, "GPT2LMHeadModel has only norm 'pre', found 'post'"),
-        ("gpt2", {"n_kv_heads": 2}, "GPT2LMHeadModel has only n_kv_heads 4, found 2"),
-        ("gpt2", {"activation": "swiglu"}, "GPT2LMHeadModel has only activation 'relu' or"),
-        ("gpt2", {"final_norm": False}, "GPT2LMHeadModel has only final_norm True, found False"),
-        ("llama", {"positions": "alibi"}, "LlamaForCausalLM has only positions 'rotary', found 'alibi'"),
-        ("llama", {"d_v": 5}, "LlamaForCausalLM has only d_v 6, found 5"),
-        ("qwen2", {"position_layout": "interleaved"}, "Qwen2ForCausalLM has only position_layout 'halves'"),
-        ("llama", {"first_position": 1}, "LlamaForCausalLM has no option first_position, found 1, expected 0"),
-        ("llama", "bias", f"has no biases of logits, found some that were trained; {WRITTEN}"),
-        ("gpt2", "start", "has one token for start and end, found two with different embeddings"),
-        ("llama", "tokens", "reads tokens of a tokenizer.json, found tokens of the kind chars"),
-    ],
-)
+@cases_from_toml
 def test_what_transformers_cannot_compute_is_not_written(tmp_path, name, changes, told):
     save(tmp_path / "theirs", name, torch.float32)
     write_run(read_huggingface(tmp_path / "theirs"), tmp_path / "run")
@@ -268,26 +266,7 @@ def test_weights_in_several_files_and_of_16_bits(tmp_path):
     np.testing.assert_array_equal(state["decoder.layers.1.feed_forward.w2"], wanted)
 
 
-@pytest.mark.parametrize(
-    ("name", "changes", "told"),
-    [
-        ("mistral", {"sliding_window": 16}, "sliding_window is 16, expected null or at least 128"),
-        ("llama", {"hidden_act": "gelu"}, "hidden_act is 'gelu', expected silu: the gates of ours are silu"),
-        ("llama", {"mlp_bias": True}, "mlp_bias is True, expected False"),
-        ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx is True, expected False"),
-        ("gpt2", {"activation_function": "tanh"}, "activation_function is 'tanh', expected one of relu, swish"),
-        (
-            "llama",
-            {"rope_scaling": {"rope_type": "yarn", "factor": 2.0}, "rope_parameters": None},
-            "of the type llama3",
-        ),
-        ("llama", {"eos_token_id": None}, "eos_token_id is None, expected an id below 304"),
-        ("llama", {"model_type": "phi3"}, "model_type is 'phi3', expected marian, gpt2, llama, mistral, qwen2"),
-        ("llama", {"vocab_size": 290}, "expected ids below 290, the vocab_size"),
-        ("llama", {"num_hidden_layers": 3}, "has no tensor layers.2.self_attn.q_proj.weight"),
-        ("llama", {"num_hidden_layers": 1}, "has tensors that LlamaForCausalLM has not: ['layers.1.input_layernorm"),
-    ],
-)
+@cases_from_toml
 def test_what_the_model_cannot_compute_is_refused_by_name(tmp_path, name, changes, told):
     save(tmp_path / "theirs", name, torch.float32)
     path = tmp_path / "theirs" / "config.json"

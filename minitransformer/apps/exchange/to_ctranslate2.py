@@ -24,6 +24,7 @@ from minitransformer.apps.exchange.published import NEVER_WRITTEN
 from minitransformer.apps.exchange.writing import (
     CARRIED,
     CARRIED_RULES,
+    ExportError,
     head_sizes,
     new_folder,
     require_carried,
@@ -33,7 +34,7 @@ from minitransformer.apps.exchange.writing import (
 from minitransformer.arrays import Array, to_numpy
 from minitransformer.data import END, PAD, START, MissingExtraError, Tokeniser
 from minitransformer.decoding import SearchOptions
-from minitransformer.nn import ModelOptions
+from minitransformer.nn import LanguageModel, ModelOptions
 from minitransformer.training import TrainedRun
 
 QUANTIZATIONS = ("int8", "int16", "float16")
@@ -72,6 +73,11 @@ def write_ctranslate2(run: TrainedRun, out: Path, quantization: str | None = Non
     RunError
         If the folder exists already, or cannot be written.
     """
+    if isinstance(run.model, LanguageModel):
+        raise ExportError(
+            "found a model that continues texts, expected one that translates; if it has a tokenizer.json, write it "
+            "with --to huggingface and convert that folder: ct2-transformers-converter --model FOLDER --output_dir NEW"
+        )
     options = run.transformer.options
     options_there = (
         ("norm", options.norm, ("post", "pre")),

@@ -24,7 +24,7 @@ from minitransformer.apps.exchange.writing import (
     write_folder,
 )
 from minitransformer.arrays import Array
-from minitransformer.data import END, START, TokenizerJson, read_tokenizer
+from minitransformer.data import END, START, UNKNOWN, TokenizerJson, read_tokenizer
 from minitransformer.nn import ModelOptions
 from minitransformer.training import TrainedRun
 
@@ -62,6 +62,9 @@ def write_decoder(run: TrainedRun, out: Path) -> list[str]:
             "written for it"
         )
     special = {"bos": end if begin is None else begin, "eos": end}
+    unknown = tokeniser.specials[UNKNOWN]
+    if unknown is None and kind == "gpt2":  # as GPT-2's own files say; the converter of CTranslate2 needs one
+        unknown = end
     tokenizer = read_tokenizer(tokeniser.model)
     files = {
         "config.json": {
@@ -78,6 +81,7 @@ def write_decoder(run: TrainedRun, out: Path) -> list[str]:
             "model_max_length": window,
             "clean_up_tokenization_spaces": False,
             **{f"{name}_token": tokenizer.id_to_token(number) for name, number in special.items()},
+            **({} if unknown is None else {"unk_token": tokenizer.id_to_token(unknown)}),
         },
         "tokenizer.json": tokeniser.model.encode(),
     }
