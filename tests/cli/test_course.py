@@ -9,7 +9,6 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from toml_cases import cases_from_toml
 
 from minitransformer.apps.cli import main
 from minitransformer.apps.learn import find
@@ -30,16 +29,6 @@ def submissions(tmp_path):
         path.write_text(text, encoding="utf-8")
     (tmp_path / "submissions" / "Noam").mkdir()
     return tmp_path / "submissions"
-
-
-def test_a_plan_is_written_once(tmp_path, capsys):
-    folder = tmp_path / "plan"
-    assert main(["course", "--out", str(folder)]) == 0
-    assert capsys.readouterr().out == f"The plan is in {folder}: README.md for you, 9 weeks for your students.\n"
-    (folder / "week-1.md").write_text("changed")
-    assert main(["course", "--out", str(folder)]) == 2
-    assert "week-1.md exists; choose another folder with --out" in capsys.readouterr().err
-    assert (folder / "week-1.md").read_text() == "changed"
 
 
 def test_a_class_is_graded(submissions, tmp_path, capfd):
@@ -125,19 +114,6 @@ def test_ctrl_c_leaves_the_table_as_it_was(submissions, tmp_path, monkeypatch, c
     assert main(["course", "--grade", str(submissions), "--week", "3", "--out", str(table)]) == 130
     assert table.read_text() == "of last week"
     assert capsys.readouterr().err == "interrupted\n"
-
-
-def test_archives_are_named_that_are_not_graded(submissions, capsys):
-    (submissions / "Emmy.zip").touch()
-    (submissions / ".DS_Store").touch()
-    main(["course", "--grade", str(submissions), "--week", "7"])
-    assert "\nnot graded, because only folders are: Emmy.zip\n" in capsys.readouterr().out
-
-
-@cases_from_toml
-def test_what_cannot_be_done_is_said_before_any_work(options, said, capsys):
-    assert main(["course", *options]) == 2
-    assert said in capsys.readouterr().err
 
 
 def test_verdicts_as_json_for_other_graders(submissions, capfd):

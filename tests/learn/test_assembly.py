@@ -71,11 +71,19 @@ def test_the_command_names_what_is_missing_and_keeps_an_edited_file(solved, caps
     path.write_text(find("adam-step").text, encoding="utf-8")
     words = ["learn", "assemble", "--folder", str(solved.folder)]
     assert main(words) == 1
-    assert " functions are right; these are missing:\n\n  adam-step " in capsys.readouterr().out
+    assert capsys.readouterr().out == (
+        "30 of the 31 functions are right; these are missing:\n\n"
+        "  adam-step                    The TODO is not done yet: its place is marked.\n"
+    )
     path.write_text(find("adam-step").solution, encoding="utf-8")
     whole = solved.folder / "my_transformer.py"
     whole.write_text("mine")
     assert main(words) == 0
+    assert " ".join(capsys.readouterr().out.split()) == (
+        f"{whole} is your Transformer: 31 functions of yours, and what joins them. It needs NumPy alone. Your version "
+        f"is kept in {whole.with_suffix('.kept-1.py')} `python {whole}` checks its gradients and trains it, in less "
+        "than a minute."
+    )
     assert whole.read_text("utf-8") == assemble(solved.folder)
     assert (solved.folder / "my_transformer.kept-1.py").read_text() == "mine"
     assert {one.name for one in parts_needed()} == Book.open(solved.folder).done

@@ -219,13 +219,6 @@ def test_a_training_with_more_steps_is_not_healthy(report):
     assert "251 steps" in words
 
 
-@cases_from_toml
-def test_what_is_asked_wrongly_is_refused(clinic, words, said):
-    status, text = clinic(*words)
-    assert status == 2
-    assert said in text
-
-
 def test_options_of_the_clinic_belong_to_the_clinic(tmp_path, capsys):
     assert main(["learn", "list", "--ask", "rate", "--folder", str(tmp_path / "mine")]) == 2
     assert "--ask and --diagnosis are options of `learn clinic`" in capsys.readouterr().err

@@ -2,7 +2,6 @@
 
 import functools
 import io
-import json
 import multiprocessing
 import os
 import re
@@ -50,25 +49,6 @@ def test_the_folder_is_made_once_and_nothing_in_it_is_overwritten(learn):
     assert (learn.folder / find("chain-rule").file).exists()
 
 
-def test_check_says_what_is_wrong_and_then_goes_on(learn):
-    status, text = learn("check")
-    assert status == 1
-    assert "product-rule: The TODO is not done yet" in text
-    exercise = find("product-rule")
-    path = learn.folder / exercise.file
-    path.write_text(exercise.solution.replace("d_z * y, d_z * x", "d_z * x, d_z * y"))
-    status, text = learn("check")
-    assert status == 1
-    assert "x and y are swapped" in text
-    assert "minitransformer learn hint" in text
-    solve(learn.folder, "product-rule")
-    status, text = learn("check")
-    assert status == 0
-    assert f"1 of {len(bank())}" in text
-    assert "> [ ] chain-rule" in learn("list")[1]
-    assert "  [x] product-rule" in learn("list")[1]
-
-
 @cases_from_toml
 def test_broken_code_is_told_in_words(learn, text, said):
     learn("list")
@@ -103,15 +83,6 @@ def test_an_ellipsis_in_the_way_is_a_todo_not_done(learn):
         assert "learn hint" not in words
 
 
-def test_hints_come_one_by_one_and_survive(learn):
-    hints = [learn("hint", "chain-rule")[1] for _ in range(4)]
-    for number, text in enumerate(hints[:3], start=1):
-        assert f"hint {number} of 3" in text
-    assert hints[3] == hints[2]
-    kept = json.loads((learn.folder / ".progress.json").read_text())
-    assert kept["hints"] == {"chain-rule": 3}
-
-
 def test_what_is_to_be_typed_names_exercise_and_folder(learn, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     learn("list")
@@ -130,18 +101,6 @@ def test_what_is_to_be_typed_names_exercise_and_folder(learn, tmp_path, monkeypa
     (other / find("chain-rule").file).unlink()
     verdict = judge_file(find("chain-rule"), other / find("chain-rule").file)
     assert f"`minitransformer learn reset chain-rule --folder {other}` makes it anew" in verdict.words
-
-
-def test_the_last_open_one_is_not_called_right(learn):
-    learn("list")
-    names = [exercise.name for exercise in bank()]
-    progress = {"done": names[1:], "hints": {}, "current": names[0]}
-    (learn.folder / ".progress.json").write_text(json.dumps(progress))
-    text = learn("next")[1]
-    assert "This is the only one that is open." in text
-    assert f"now: {names[0]}" in text
-    (learn.folder / ".progress.json").write_text(json.dumps(progress | {"done": names}))
-    assert "No exercise is open: all of them are right." in learn("next")[1]
 
 
 def test_next_goes_past_what_is_open_and_comes_back(learn, monkeypatch):
@@ -171,16 +130,6 @@ def test_reset_keeps_what_was_written(learn):
     assert "You had not changed it" in learn("reset", "chain-rule")[1]
 
 
-def test_the_solution_is_shown_and_not_written(learn):
-    learn("list")
-    status, text = learn("solution", "relu-and-its-corner")
-    assert status == 0
-    assert "np.where(x > 0, d_y, 0.0)" in text
-    assert "docs/derivations/feed-forward.md" in text
-    path = learn.folder / find("relu-and-its-corner").file
-    assert path.read_text() == find("relu-and-its-corner").text
-
-
 def test_a_hint_breaks_no_name_of_an_exercise(learn):
     assert " layer-norm-backward," in learn("hint", "encoder-layer-backward")[1]
 
@@ -195,21 +144,6 @@ def test_the_list_names_the_trainings(learn):
     assert f"then: `minitransformer train --with {learn.folder}`" in text[ninth:tenth]
     assert f"then: `minitransformer train --with {learn.folder} --norm rms" in text[tenth:]
     assert re.findall(r"([\w-]+) optional: ", text) == ["fast-to-the-last-bit"]
-
-
-def test_when_all_are_right(learn):
-    learn("list")
-    for exercise in bank():
-        solve(learn.folder, exercise.name)
-    book = Book.open(learn.folder)
-    book.done = {exercise.name for exercise in bank()[1:]}
-    book.save()
-    assert "all of them are right" in learn("check", bank()[0].name)[1]
-    said = learn("next")[1]
-    assert "all of them are right" in said
-    assert "minitransformer train --with" in said
-    assert "minitransformer train --with" in learn("train")[1]  # not the last training of a chapter once more
-    assert learn()[0] == 0  # nothing is left to watch
 
 
 def test_progress_that_cannot_be_read_is_put_aside(learn):

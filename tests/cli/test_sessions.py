@@ -1,0 +1,66 @@
+"""Sessions at the command line, from `test_sessions.toml`: the status and the whole text of every command.
+
+In an expected text, `<...>` stands for anything: a measured figure, a path, a list that another test looks at.
+"""
+
+import json
+import os
+import re
+import shlex
+import time
+from pathlib import Path
+
+import pytest
+from toml_cases import toml_table
+
+from minitransformer.apps.cli import main
+from minitransformer.apps.learn import bank, find
+from minitransformer.apps.learn.clinic import visit
+
+SESSIONS = toml_table(__file__, "SESSIONS")
+REPORT = Path(__file__).with_name("clinic_report.json")
+"""What the examination of a healthy training of four steps has measured."""
+pytestmark = [
+    pytest.mark.numpy_only("exercises are in NumPy, and what is printed does not depend on the array library"),
+    pytest.mark.skipif(os.name == "nt", reason="the paths in the texts are those of Unix"),
+]
+
+
+def prepare(solve=(), edit=(), write=None, open=None):
+    """Do between two commands what a person does with an editor; all exercises are done except the open ones."""
+    for name in [exercise.name for exercise in bank()] if solve == "all" else solve:
+        Path("my-exercises", find(name).file).write_text(find(name).solution, encoding="utf-8")
+    for name, old, new in edit:
+        assert find(name).solution.count(old) == 1
+        Path("my-exercises", find(name).file).write_text(find(name).solution.replace(old, new), encoding="utf-8")
+    for path, text in (write or {}).items():
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_text(text, encoding="utf-8")
+    if open is not None:
+        done = [exercise.name for exercise in bank() if exercise.name not in open]
+        progress = {"done": done, "hints": {}, "current": open[0]}
+        Path("my-exercises/.progress.json").write_text(json.dumps(progress), encoding="utf-8")
+
+
+def stop(seconds):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.usefixtures("without_pictures")
+@pytest.mark.parametrize("name", SESSIONS)
+def test_a_session_prints_what_is_expected(name, tmp_path, monkeypatch, capsys, standard_input):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(time, "sleep", stop)  # what waits for another saved file gets Ctrl-C
+    monkeypatch.setattr(visit, "_train", lambda *_: json.loads(REPORT.read_text(encoding="utf-8")))
+    for step in SESSIONS[name]:
+        prepare(**{key: step[key] for key in ("solve", "edit", "write", "open") if key in step})
+        standard_input(step.get("input", "").encode())
+        try:
+            status = main(shlex.split(step["command"]))
+        except SystemExit as ended:
+            status = ended.code
+        expected = [step["command"], f"{step.get('status', 0)}", step.get("out", ""), step.get("err", "")]
+        found = [step["command"], f"{status}", *capsys.readouterr()]
+        for one, other in zip(expected, found, strict=True):
+            if not re.fullmatch(re.escape(one).replace(re.escape("<...>"), ".*"), other, re.DOTALL):
+                assert other == one, step["command"]
