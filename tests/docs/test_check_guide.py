@@ -24,7 +24,6 @@ RUN = {
     "Several values and complex numbers": "numpy",
     "Second derivatives": "numpy",
     "An operation of this project": "numpy",
-    "The eight verdicts": "numpy",
 }
 """Sections whose code is run as it stands, with the library that each needs."""
 STEADY = "derandomize=True, max_examples=500, phases=[Phase.generate]"
