@@ -174,7 +174,6 @@ def row(name: str, outcomes: list[Outcome], torch: list[Outcome]) -> str:
         str(found[REJECTED]),
         str(len(outcomes) - len(judged)),
         *(f"{statistics.median(part):.2f}" if part else "" for part in ratios),
-        f"{1e3 * statistics.median(o.seconds for o in judged):.1f}" if judged else "",
         f"{statistics.median(o.calls for o in judged):.0f}" if judged else "",
     ]
     return f"| {' | '.join(cells)} |"
@@ -188,8 +187,8 @@ def tables(results: dict[str, dict[str, list[Outcome]]]) -> str:
             f"### {dtype}",
             "",
             "| checker | wrong rejected | right accepted | kink reported | undecided | right called wrong | cannot run "
-            "| time for right ones | time for wrong ones | CPU time (ms) | calls |",
-            "|---|---|---|---|---|---|---|---|---|---|---|",
+            "| time for right ones | time for wrong ones | calls |",
+            "|---|---|---|---|---|---|---|---|---|---|",
             *(row(name, outcomes, by_checker.get(TORCH, [])) for name, outcomes in by_checker.items()),
             "",
         ]

@@ -145,7 +145,7 @@ def test_a_row_counts_each_verdict_and_compares_times_with_those_of_another():
         )
     ]
     other = [Outcome("a", True, False, "accepted", "", 2.0, 4)]
-    assert row("b", found, other) == "| b | 1 of 2 | 1 of 5 | 1 | 2 | 1 | 2 | 1.00 | 4.00 | 2000.0 | 4 |"
+    assert row("b", found, other) == "| b | 1 of 2 | 1 of 5 | 1 | 2 | 1 | 2 | 1.00 | 4.00 | 4 |"
 
 
 def test_a_checker_that_does_not_end_gives_no_answer():
