@@ -35,6 +35,11 @@ class TokenizerJson(Tokeniser):
     specials : sequence of int or None
         The ids there of padding, start, end and unknown; None where there is none.
 
+    Attributes
+    ----------
+    kept : dict
+        What other files there say of texts, for an export: ``generation_config``, and a ``chat_template`` or None.
+
     Raises
     ------
     ValueError
@@ -48,6 +53,7 @@ class TokenizerJson(Tokeniser):
     def __init__(self, model: str, vocabulary: Vocabulary, specials: Sequence[int | None]) -> None:
         super().__init__(vocabulary, UNKNOWN)
         self.model, self.specials = model, list(specials)
+        self.kept: Mapping[str, Any] = {}
         self._tokenizer = read_tokenizer(model)
         self._theirs = order(len(vocabulary) - self.specials.count(None), specials)
         self.ours = {theirs: i for i, theirs in reversed([*enumerate(self._theirs)])}
@@ -81,8 +87,8 @@ class TokenizerJson(Tokeniser):
                 known, pending = [*known, *pending][-CONTEXT:], []
 
     def to_json(self) -> dict[str, Any]:
-        """Give the kind, the tokens, the ids of the specials, and the file."""
-        return super().to_json() | {"specials": self.specials, "model": self.model}
+        """Give the kind, the tokens, the ids of the specials, the file, and what is kept."""
+        return super().to_json() | {"specials": self.specials, "model": self.model, "kept": self.kept}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
@@ -90,7 +96,9 @@ class TokenizerJson(Tokeniser):
         specials = field(value, "specials", list)
         if len(specials) != len(SPECIALS) + 1 or any(type(one) not in (int, type(None)) for one in specials):
             raise ValueError(f"the tokeniser's 'specials' are {specials!r}, expected four ids or null")
-        return cls(field(value, "model", str), Vocabulary.from_json(field(value, "tokens", list)), specials)
+        found = cls(field(value, "model", str), Vocabulary.from_json(field(value, "tokens", list)), specials)
+        found.kept = field({"kept": {}, **value}, "kept", dict)  # earlier runs have none
+        return found
 
 
 def read_tokenizer(model: str) -> Any:

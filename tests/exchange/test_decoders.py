@@ -11,7 +11,7 @@ import minitransformer as mt
 from minitransformer.apps.cli import main
 from minitransformer.apps.exchange import ExportError, read_huggingface, write_ctranslate2, write_huggingface, write_run
 from minitransformer.apps.explorer.session import Session
-from minitransformer.data import Characters
+from minitransformer.data import Characters, TokenizerJson
 from minitransformer.decoding import SamplingOptions, sample
 from minitransformer.files import FileError
 from minitransformer.training import RunFolder
@@ -22,7 +22,7 @@ tokenizers = pytest.importorskip("tokenizers", reason="tokenizers is not install
 
 pytestmark = pytest.mark.numpy_only("compared with PyTorch on the CPU")
 TEXT = "The animal didn't cross the street, 길을 건너지 않았다, because it was too tired."
-END, START = "<|endoftext|>", "<s>"
+END, START, CHAT = "<|endoftext|>", "<s>", "{% for one in messages %}길 {{ one.content }}{% endfor %}"
 SIZES = {
     **{"hidden_size": 24, "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2},
     **{"intermediate_size": 40, "max_position_embeddings": 128},
@@ -60,6 +60,10 @@ def save(folder, name, dtype=torch.float64, **changes):
         )
     folder.mkdir()
     tokenizer.save(str(folder / "tokenizer.json"))
+    if begins:  # as newer versions keep it
+        (folder / "chat_template.jinja").write_text(CHAT, encoding="utf-8")
+    else:
+        (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": CHAT}), encoding="utf-8")
     size = {"vocab_size": 304, "eos_token_id": [0, 5], "bos_token_id": int(begins)}
     config = getattr(transformers, f"{kind}Config")(**{**options, **size, **changes})
     torch.manual_seed(0)
@@ -115,12 +119,26 @@ def test_logits_gradients_and_continuations_are_theirs(opened):
             assert np.abs(one - other).max() < (1e-9 if exact else 5e-5) * np.abs(other).max(), name
 
 
-def test_ends_that_are_not_used_here_are_named(tmp_path):
-    for ends, others in (([0, 5, 7], "there, 5, 7 does too"), ([0], None), (0, None)):
-        save(tmp_path / str(ends), "gpt2", eos_token_id=ends)
-        notes = read_huggingface(tmp_path / str(ends)).notes
-        assert len(notes) == 1 + bool(others)
-        assert (others or "at a time") in notes[-1]
+def test_ends_that_are_not_used_here_are_named_and_written_again(tmp_path):
+    save(tmp_path / "theirs", "gpt2", eos_token_id=0)
+    rules, template = tmp_path / "theirs" / "generation_config.json", tmp_path / "theirs" / "chat_template.jinja"
+    for ends, others in (([0, 5, 7], "only token 0 ends a text here; there, 5, 7 does too"), ([0], None), (0, None)):
+        rules.write_text(json.dumps({"eos_token_id": ends, "temperature": 0.6}), encoding="utf-8")
+        found = read_huggingface(tmp_path / "theirs")
+        assert len(found.notes) == 1 + bool(others)
+        assert (others or "at a time") in found.notes[-1]
+        run, ends = tmp_path / f"run {ends}", ends if others else 0
+        write_run(found, run)
+        tokens = mt.load(run).target
+        earlier = TokenizerJson.from_json({name: part for name, part in tokens.to_json().items() if name != "kept"})
+        for target, wanted in ((tokens, {"eos_token_id": ends, "temperature": 0.6}), (earlier, {"eos_token_id": 0})):
+            there = run / f"there {len(wanted)}"
+            write_huggingface(mt.load(run)._replace(target=target), there)
+            written = json.loads((there / "generation_config.json").read_text(encoding="utf-8"))
+            assert written == wanted | {"bos_token_id": 0}
+    template.write_bytes(b"\xff")
+    with pytest.raises(FileError, match=f"{template.name} is not UTF-8"):
+        read_huggingface(tmp_path / "theirs")
 
 
 def test_greedy_continuations_are_theirs_also_beyond_a_cache_and_without_a_prompt(opened):
@@ -169,7 +187,10 @@ def test_what_was_opened_is_written_with_the_same_weights_and_tokens(opened):
     assert weights.keys() == model.state_dict().keys()
     assert all(torch.equal(weights[name], value) for name, value in model.state_dict().items())
     ids = tokenizer.encode(TEXT).ids
-    assert transformers.AutoTokenizer.from_pretrained(tmp_path / "there")(TEXT)["input_ids"] == ids
+    there = transformers.AutoTokenizer.from_pretrained(tmp_path / "there")
+    assert there(TEXT)["input_ids"] == ids
+    assert there.chat_template == CHAT
+    assert again.generation_config.eos_token_id == again.config.eos_token_id == [0, 5]
     both = (one(torch.tensor([ids])).logits.detach().numpy() for one in (again, model))
     np.testing.assert_allclose(*both, rtol=1e-12, atol=1e-12)
 

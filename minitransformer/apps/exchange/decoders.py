@@ -31,7 +31,7 @@ from minitransformer.apps.exchange.published import OurIds, Published, activatio
 from minitransformer.apps.exchange.reading import Fields, Tensors
 from minitransformer.apps.exchange.writing import PROGRAMS
 from minitransformer.arrays import Array
-from minitransformer.data import UNKNOWN, TokenizerJson, Vocabulary, order, read_tokenizer
+from minitransformer.data import END, UNKNOWN, TokenizerJson, Vocabulary, order, read_tokenizer
 from minitransformer.files import FileError, read_file
 from minitransformer.nn import ModelOptions
 from minitransformer.options import OptionError
@@ -59,6 +59,7 @@ def read_decoder(folder: Path, config: Fields) -> Published:
     options |= layout["options"]
     size = config.integer("vocab_size", at_least=1)
     tokeniser, ids, begins = _tokeniser(folder, config, size)
+    tokeniser.kept = _kept(folder, config, size)
     take = Tensors(folder, CLASSES[kind])
     try:
         state = _take(take, layout, ModelOptions().changed(**options), ids)
@@ -71,7 +72,7 @@ def read_decoder(folder: Path, config: Fields) -> Published:
         state={name: np.require(array, requirements="C") for name, array in state.items()},
         source=tokeniser,
         target=tokeniser,
-        notes=[f"at most {window:,} tokens are read at a time", *_other_ends(config)],
+        notes=[f"at most {window:,} tokens are read at a time", *_other_ends(tokeniser)],
         decoder_only=True,
     )
 
@@ -156,10 +157,10 @@ def _tokeniser(folder: Path, config: Fields, size: int) -> tuple[TokenizerJson, 
     names = {number: token for token, number in tokenizer.get_vocab(with_added_tokens=True).items()}
     if max(names, default=0) >= size:
         raise FileError(f"{path} has tokens up to {max(names):,}, expected ids below {size:,}, the vocab_size")
-    end, start = _token(config, "eos_token_id", size), _token(config, "bos_token_id", size)
-    if end is None:
+    ends, starts = _tokens(config, "eos_token_id", size), _tokens(config, "bos_token_id", size)
+    if not ends:
         raise config.error("eos_token_id", f"an id below {size:,}")
-    start = end if start is None else start
+    end, start = ends[0], (starts or ends)[0]
     unknown = getattr(tokenizer.model, "unk_token", None)
     unknown = tokenizer.token_to_id(unknown) if unknown else None
     specials = [None, start if start != end else None, end, unknown if unknown not in (start, end) else None]
@@ -175,22 +176,35 @@ def _tokeniser(folder: Path, config: Fields, size: int) -> tuple[TokenizerJson, 
     return tokeniser, ids if start != end else ids.with_start(end), begins
 
 
-def _other_ends(config: Fields) -> list[str]:
-    ends = config.values["eos_token_id"]
-    if not isinstance(ends, list) or len(ends) < 2:
-        return []
-    return [f"only token {ends[0]} ends a text here; there, {', '.join(map(str, ends[1:]))} does too (eos_token_id)"]
+def _kept(folder: Path, config: Fields, size: int) -> dict[str, Any]:
+    """Return what other files say of texts: the rules of ``generate`` with all ids that end one, the chat template."""
+    rules, template = Fields(folder / "generation_config.json", optional=True), folder / "chat_template.jinja"
+    ends = _tokens(rules, "eos_token_id", size) or _tokens(config, "eos_token_id", size)
+    chat = Fields(folder / "tokenizer_config.json", optional=True).values.get("chat_template")
+    if template.exists():
+        try:
+            chat = read_file(template).decode()
+        except UnicodeDecodeError as error:
+            raise FileError(f"{template} is not UTF-8: {error}") from error
+    return {
+        "generation_config": {**rules.values, "eos_token_id": ends if len(ends) > 1 else ends[0]},
+        "chat_template": chat,
+    }
 
 
-def _token(config: Fields, name: str, size: int) -> int | None:
-    """Return the id of a special token, the first if there are several."""
-    value = config.values.get(name)
-    value = value[0] if isinstance(value, list) and value else value
-    if value is None:
-        return None
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < size:
-        raise config.error(name, f"an id below {size:,}")
-    return value
+def _other_ends(tokeniser: TokenizerJson) -> list[str]:
+    used, ends = tokeniser.specials[END], tokeniser.kept["generation_config"]["eos_token_id"]
+    others = [str(end) for end in ends if end != used] if isinstance(ends, list) else []
+    return [f"only token {used} ends a text here; there, {', '.join(others)} does too (eos_token_id)"] if others else []
+
+
+def _tokens(fields: Fields, name: str, size: int) -> list[int]:
+    """Return the ids of a special token: none, one or several."""
+    value = fields.values.get(name)
+    found = value if isinstance(value, list) else [] if value is None else [value]
+    if not all(type(one) is int and 0 <= one < size for one in found):
+        raise fields.error(name, f"an id below {size:,}")
+    return found
 
 
 def _take(take: Tensors, layout: Mapping[str, Any], options: ModelOptions, ids: OurIds) -> dict[str, Array]:

@@ -30,7 +30,7 @@ from minitransformer.training import TrainedRun
 
 
 def write_decoder(run: TrainedRun, out: Path) -> list[str]:
-    """Write a run of a decoder alone, with its ``tokenizer.json``.
+    """Write a run of a decoder alone, with its ``tokenizer.json`` and the rules of ``generate``.
 
     Raises
     ------
@@ -62,26 +62,33 @@ def write_decoder(run: TrainedRun, out: Path) -> list[str]:
             "written for it"
         )
     special = {"bos": end if begin is None else begin, "eos": end}
+    generation = {f"{name}_token_id": number for name, number in special.items()}
+    generation |= tokeniser.kept.get("generation_config", {})  # more tokens may end a text there
     unknown = tokeniser.specials[UNKNOWN]
     if unknown is None and kind == "gpt2":  # as GPT-2's own files say; the converter of CTranslate2 needs one
         unknown = end
     tokenizer = read_tokenizer(tokeniser.model)
+    optional = {
+        "unk_token": None if unknown is None else tokenizer.id_to_token(unknown),
+        "chat_template": tokeniser.kept.get("chat_template"),
+    }
     files = {
         "config.json": {
             "architectures": [program],
             "model_type": kind,
             "vocab_size": len(rows),
-            **{f"{name}_token_id": number for name, number in special.items()},
+            **{name: generation[name] for name in ("bos_token_id", "eos_token_id")},
             "tie_word_embeddings": "output" not in state,
             "dtype": o.dtype,
             **(_gpt2(o) if kind == "gpt2" else _llama(o, window)),
         },
+        "generation_config.json": generation,
         "tokenizer_config.json": {
             "tokenizer_class": "PreTrainedTokenizerFast",
             "model_max_length": window,
             "clean_up_tokenization_spaces": False,
             **{f"{name}_token": tokenizer.id_to_token(number) for name, number in special.items()},
-            **({} if unknown is None else {"unk_token": tokenizer.id_to_token(unknown)}),
+            **{name: value for name, value in optional.items() if value is not None},
         },
         "tokenizer.json": tokeniser.model.encode(),
     }
