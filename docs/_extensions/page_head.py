@@ -46,7 +46,7 @@ def add_tags(app: Any, pagename: str, templatename: str, context: dict[str, Any]
     """Add a description, unless the document has one, and what other sites show of a link."""
     if doctree is None:
         return
-    if pagename.startswith("tutorials/ko/"):
+    if pagename.startswith("tutorials/ko/") or pagename.endswith(".ko"):
         context["language"] = "ko"
     given = [node["content"] for node in doctree.findall(nodes.meta) if node.get("name") == "description"]
     title = app.env.titles[pagename].astext()

@@ -17,7 +17,9 @@ from toml_cases import toml_table
 
 ROOT = Path(__file__).parents[2]
 TUTORIALS = sorted(path.stem for path in (ROOT / "tutorials" / "ko").glob("[0-9]*.md"))
-PAIRS = [("README.md", "README.ko.md"), *((f"tutorials/{name}.md", f"tutorials/ko/{name}.md") for name in TUTORIALS)]
+PAIRS = [("README.md", "README.ko.md"), ("docs/guides/hangul.md", "docs/guides/hangul.ko.md")]
+ONLY_IN_KOREAN = {"README.ko.md": ["tutorials/ko/README.md", "docs/korean-terms.md", "docs/guides/hangul.ko.md"]}
+PAIRS += [(f"tutorials/{name}.md", f"tutorials/ko/{name}.md") for name in TUTORIALS]
 SPEC = spec_from_file_location("korean", ROOT / "tutorials" / "korean.py")
 korean_tutorials = module_from_spec(SPEC)
 SPEC.loader.exec_module(korean_tutorials)
@@ -77,7 +79,7 @@ def targets(block: str, name: str) -> list[str]:
         if not target.startswith("https://"):
             path = (ROOT / name).parent / re.sub(r"(?<=\.ipynb)#.*|#in-korean", "", target)  # headings differ in Korean
             target = path.resolve().relative_to(ROOT).as_posix()
-        if target not in {"tutorials/ko/README.md", "docs/korean-terms.md"}:  # only the Korean README leads to these
+        if target not in ONLY_IN_KOREAN.get(name, ()):
             found.append(target.replace("tutorials/ko/", "tutorials/").replace(".ko.md", ".md"))
     return sorted(found)
 
