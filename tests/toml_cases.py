@@ -49,3 +49,11 @@ def cases_from_toml(test):
 def toml_table(file, name):
     """Return a table, or a list, of the TOML file beside a module."""
     return with_none(tables_of(Path(file).with_suffix(".toml"))[name])
+
+
+def told(call, names):
+    """Return the text of what a call returns, or of the error that it raises, with its type; the call is a text."""
+    try:
+        return str(eval(call, dict(names)))
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"

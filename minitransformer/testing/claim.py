@@ -12,6 +12,7 @@ from minitransformer.arrays import Array
 from minitransformer.testing.adapters import Plain, Tensors
 from minitransformer.testing.case import draw_cotangent, nearly_same, same_bits
 from minitransformer.testing.hidden import Hidden, where_not_finite
+from minitransformer.testing.input_report import at
 from minitransformer.testing.layout import Output, leaves
 from minitransformer.testing.measurement import Measurement
 from minitransformer.testing.real_case import RealCase
@@ -224,7 +225,7 @@ class Claim(Measurement):
                 raise Stop("nondeterministic", cause)
             different = ~np.isclose(first, second, rtol=SAME * self.eps, atol=0)
             index = tuple(int(n) for n in np.argwhere(different)[0])
-            cause = f"{title} at {list(index)} is {first[index]:.9g} in one call and {second[index]:.9g} in the next; "
+            cause = f"{title}{at(index)} is {first[index]:.9g} in one call and {second[index]:.9g} in the next; "
             if changed:
                 cause += f"{who} changes {_list(changed)}, which the function captures"
             else:
@@ -251,4 +252,4 @@ def _list(names: list[str]) -> str:
 def _first(values: Array, where: Array) -> str:
     """Return the first of some values with its index."""
     index = tuple(int(n) for n in np.argwhere(where)[0])
-    return f"{values[index]} at {list(index)}"
+    return f"{values[index]}{at(index)}"

@@ -45,7 +45,7 @@ def likely_cause(claim: Claim, i: int, records: Mapping[int, InputReport]) -> st
         return f"the backward pass returns None for {record.name}, but the value depends on it"
     if claim.ignores_d_output():
         return "the backward pass ignores the gradient of the output: it returns the same for another one"
-    found, expected = claim.gradients[i], record.differences
+    found, expected = claim.gradients[i], record.derivatives
     known = np.isfinite(expected)
     others = {r.name: r.differences for j, r in records.items() if j not in claim.case.leaf_of(i)[1]}
     if found.shape == expected.shape and not known.all():

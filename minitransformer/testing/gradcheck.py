@@ -190,8 +190,8 @@ def gradcheck(
     verdict, cause = _judge(claimed, compared)
     for i, record in compared.items():
         if record.wrong and verdict == "wrong":
-            gradient, known = claimed.gradients[i], np.isfinite(record.differences)
-            where = ... if known.all() else known  # at a jump there is no derivative to compare with
+            gradient, known = claimed.gradients[i], np.isfinite(record.derivatives)
+            where = ... if known.all() else known  # at a kink or jump there is no derivative to compare with
             record.guess = likely_cause(gradient[where], record.differences[where], subject="the gradient")
 
     constants = [name for i, name in enumerate(case.names) if i not in case.moving]

@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from minitransformer.arrays import Array
-from minitransformer.testing.measured_slope import Slope, relative_error
+from minitransformer.testing.measured_slope import Slope
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,11 @@ class Power:
             "any error of one entry is missed" if np.isinf(self.one) else f"{self.one:.1e} of the largest in one entry"
         )
         return f"smallest error it would find: {one}, {self.together:.1e} in all together"
+
+
+def at(index: tuple[int, ...]) -> str:
+    """Return where an entry is, for a message; nothing for a single number, which has no index."""
+    return f" at {list(index)}" if index else ""
 
 
 def power_of(inputs: Iterable[InputReport]) -> Power | None:
@@ -128,6 +133,14 @@ class InputReport:
             self.kinks.append(index)
 
     @property
+    def derivatives(self) -> Array:
+        """The finite differences, without those at kinks, where a function has no derivative."""
+        found = self.differences.copy()
+        for index in self.kinks:
+            found[index] = np.nan
+        return found
+
+    @property
     def why_hidden(self) -> str:
         """Why nothing is decided where the function ``turns`` too fast."""
         return (
@@ -150,6 +163,7 @@ class InputReport:
         what = "1 entry" if n == 1 else f"{n} entries"
         what += f" and {self.directions} direction{'s' if self.directions > 1 else ''}" if self.directions else ""
         kinks = f", kinks at {', '.join(str(list(index)) for index in self.kinks[:5])}" if self.kinks else ""
+        kinks = ", at a kink" if self.kinks == [()] else kinks
         kinks += f" and {len(self.kinks) - 5} more" if len(self.kinks) > 5 else ""
         if not self.wrong:
             agree = "agrees" if self.comparisons == 1 else "agree"
@@ -161,9 +175,10 @@ class InputReport:
                 f"\n    a single wrong entry is found if it is off by {self.certain:.1e} or more; one that is off by "
                 f"less, with a probability of at least {alone:.1g}"
             )
-        place = f"at {list(self.worst_index)}" if self.worst_index is not None else "in a random direction"
+        place = " in a random direction" if self.worst_index is None else at(self.worst_index)
         lines = [
-            text + f"{self.wrong} of {what} {'differ' if self.excused else 'wrong'}, the worst {place}{kinks}",
+            text
+            + f"{self.wrong} of {what} {'differ' if self.excused else 'wrong'}{place and ', the worst'}{place}{kinks}",
             f"    backward            {self.claim: .10g}",
             f"    finite differences  {self.measurement: .10g}",
             f"    relative error      {self._relative_error(): .2g}",
@@ -174,5 +189,4 @@ class InputReport:
 
     def _relative_error(self) -> float:
         """Return the relative error at the worst place, whatever the error of the measurement is."""
-        both_known = self.sides is None and np.isfinite([self.claim, self.measurement]).all()
-        return float(relative_error(self.claim, self.measurement)) if both_known else self.worst_error
+        return Slope(self.measurement, 0.0, self.sides).disagreement(self.claim, 1.0)

@@ -84,8 +84,11 @@ class Report:
     def _plateau(self) -> list[str]:
         """Return a line on the steps at which the error at the worst entry is the same: it shows that the claim is off.
 
-        The error is the one with which those of most other steps agree.
+        The error is the one with which those of most other steps agree. At a kink that of no claim falls.
         """
+        worst = self.worst
+        if worst is not None and any(one.name == worst.input and worst.index in one.kinks for one in self.inputs):
+            return []
         most: list[tuple[float, float]] = []
         middle, off = 0.0, 0.0
         for _, error in self.errors:

@@ -78,7 +78,7 @@ def judge_ties(claim: Measurement, compared: Mapping[int, InputReport]) -> tuple
         )
     if kinks:
         return "kink", (
-            f"at {kinks[0].name}{list(kinks[0].kinks[0])} the slopes on both sides differ, and the gradient lies "
+            f"at {kinks[0].name}{list(kinks[0].kinks[0]) or ''} the slopes on both sides differ, and the gradient lies "
             'between them; kinks="accept" accepts that'
         )
     return "kink" if varies else "", (

@@ -11,7 +11,7 @@ from minitransformer.testing.claim import Claim
 from minitransformer.testing.comparison import errors_over_steps
 from minitransformer.testing.dtypes import EPS
 from minitransformer.testing.explain import likely_cause, outputs_at_fault
-from minitransformer.testing.input_report import InputReport
+from minitransformer.testing.input_report import InputReport, at
 from minitransformer.testing.low_precision import Loss
 from minitransformer.testing.measurement import UNCLEAR
 from minitransformer.testing.report import Entry, Report, Verdict
@@ -40,7 +40,7 @@ def judge(claim: Claim, compared: Mapping[int, InputReport], why_not_float64: st
         return _report(claim, "wrong", cause, record, records)
     jumps = [record for record in records if record.jumps]
     if jumps:
-        cause = f"the value jumps as {jumps[0].name}{list(jumps[0].jumps[0])} moves, so there is no gradient"
+        cause = f"the value jumps as {jumps[0].name}{list(jumps[0].jumps[0]) or ''} moves, so there is no gradient"
         return _report(claim, "kink", cause, jumps[0], records)
     if ties:
         report = _report(claim, ties, meeting, next((r for r in records if r.kinks), records[0]), records)
@@ -67,7 +67,7 @@ def judge_rounding(report: Report, claim: Claim, found: list[Loss]) -> None:
 
 
 def _why_lost(claim: Claim, loss: Loss) -> str:
-    where = f"in {claim.precision} {claim.case.label(loss.i)} at {list(loss.index)} is {loss.found:.6g}"
+    where = f"in {claim.precision} {claim.case.label(loss.i)}{at(loss.index)} is {loss.found:.6g}"
     if loss.verdict == "wrong":
         return f"the formula is right in float64, but {where}, where {loss.expected:.6g} is expected"
     return (

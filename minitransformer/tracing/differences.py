@@ -132,8 +132,8 @@ def difference(
     found = [(h, slope) for h, slope in slopes if isfinite(slope)]
     if not found:
         raise ValueError(
-            f"difference: steps of at most {sizes[0]} do not change {key}{list(index)} = {value}, or change it so much "
-            "that the objective is infinite; choose others"
+            f"difference: steps of at most {sizes[0]} do not change {key}{list(index) or ''} = {value}, or change it "
+            "so much that the objective is infinite; choose others"
         )
     rounding = [EPS * max(1.0, abs(loss)) / h for h, _ in found]
     changes = [abs(this[1] - following[1]) for this, following in pairwise(found)] or [0.0]

@@ -111,12 +111,6 @@ def test_a_conjugated_gradient_of_the_output():
     assert report.cause == "the gradient would be right for the complex conjugate of d_output"
 
 
-def test_a_complex_gradient_of_a_real_input():
-    report = examine(lambda x: np.exp(1j * x), backward=lambda x, d_y: np.exp(1j * x) * d_y, inputs=[Z.real])
-    assert report.verdict == "malformed"
-    assert report.cause == "the gradient of x is of type complex128, but x is real; return the real part"
-
-
 def test_our_tensors_are_real():
     with pytest.raises(TypeError, match="expected numbers, found ndarray of complex128") as error:
         examine(lambda z: mt.tanh(z), inputs=[Z])

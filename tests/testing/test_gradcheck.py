@@ -258,12 +258,6 @@ def test_a_gradient_of_another_shape_is_refused_whatever_the_core_says(monkeypat
         gradcheck(lambda x: x * x, (normal(3),), names=["x"])
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_a_value_that_is_not_finite_is_refused(value):
-    with pytest.raises(ValueError, match="not finite"):
-        gradcheck(lambda x: x + value, (normal(3),))
-
-
 @pytest.mark.parametrize("write", [lambda x: x.__imul__(2), lambda x: x.__setitem__(0, 7.0)])
 def test_writing_into_an_input_is_caught(write):
     def careless(x):
@@ -274,45 +268,6 @@ def test_writing_into_an_input_is_caught(write):
         gradcheck(careless, (normal(3),), names=["scores"])
 
 
-def test_a_backward_pass_that_writes_into_an_input_is_caught():
-    def backward(x, d_y):
-        d_x = 2 * x * d_y
-        x *= 0
-        return (d_x,)
-
-    with pytest.raises(AssertionError, match="the backward pass wrote into its input x"):
-        gradcheck(mt.Operation(lambda x: (x * x, x), backward, name="careless"), (normal(3),), names=["x"])
-
-
-def test_writing_into_a_constant_is_caught():
-    def careless(x, ids):
-        ids[:] = 0
-        return x * x
-
-    with pytest.raises(AssertionError, match="wrote into its input 1"):
-        gradcheck(careless, (normal(3), np.array([1, 2])))
-
-
-def test_nothing_to_check_is_refused():
-    with pytest.raises(ValueError, match="no input is a floating-point array"):
-        gradcheck(lambda x: x, (np.arange(3),))
-
-
-def test_a_value_without_a_graph_is_refused():
-    with pytest.raises(ValueError, match="no graph behind it"):
-        gradcheck(lambda x: Tensor(x.data * 2), (normal(3),))
-
-
-def test_one_array_for_the_inputs_is_refused():
-    with pytest.raises(TypeError, match=r"write \(x,\)"):
-        gradcheck(lambda x: x * x, normal(3))
-
-
-def test_too_few_names_are_refused():
-    with pytest.raises(ValueError, match="1 names for 2 inputs"):
-        gradcheck(lambda x, y: x * y, (normal(3), normal(3)), names=["x"])
-
-
 def test_infinite_entries_are_left_where_they_are():
     mask = np.array([True, False, True])
     x = np.array([1.0, np.inf, 2.0])
@@ -321,26 +276,6 @@ def test_infinite_entries_are_left_where_they_are():
 
 
 # Reports and options
-
-
-def test_the_report_of_a_wrong_gradient_is_readable():
-    wrong = Operation(lambda x, ids: (x * x, x), lambda x, d: (4 * x * d,), name="square")
-    with pytest.raises(AssertionError) as caught:
-        gradcheck(wrong, (np.array([[3.0, 2.0]]), np.array([4])), names=["x", "ids"], d_output=np.array([[1.0, 10.0]]))
-    text = str(caught.value)
-    assert text.splitlines()[0] == "square: the backward pass DIFFERS from finite differences"
-    assert "input x, shape (1, 2): 2 of 2 entries wrong, the worst at [0, " in text
-    assert ("backward             12" in text) or ("backward             80" in text)
-    assert ("finite differences   6" in text) or ("finite differences   40" in text)
-    assert "relative error       0.5" in text
-    assert "guess: every entry is 2 times what it should be" in text
-
-
-def test_the_report_names_inputs_without_a_gradient():
-    report = gradcheck(mt.ops.embedding, (np.array([1, 1]), normal(3, 2)), names=["ids", "table"])
-    assert report.constants == ["ids"]
-    assert "without a gradient: ids" in str(report)
-    assert "input table, shape (3, 2): 6 entries agree" in str(report)
 
 
 def test_float32_lists_and_tensors_are_checked_in_float64():
@@ -448,11 +383,6 @@ def test_steps_are_as_long_as_the_inputs_are_large():
     gradcheck(operation(lambda x: np.sin(x / 1e9), lambda x, d: np.cos(x / 1e9) / 1e9 * d), (x,))
     with pytest.raises(GradientError, match="3 of 3 entries wrong"):
         gradcheck(operation(lambda x: np.sin(x / 1e9), lambda x, d: 1.00001 * np.cos(x / 1e9) / 1e9 * d), (x,))
-
-
-def test_many_kinks_are_counted():
-    report = gradcheck(lambda x: x.relu(), (np.zeros(7),))
-    assert str(report).endswith("kinks at [0], [1], [2], [3], [4] and 2 more")
 
 
 def test_the_worst_error_is_that_of_the_worst_input():

@@ -6,7 +6,6 @@ import os
 import numpy as np
 import pytest
 
-import minitransformer as mt
 from minitransformer.testing import CheckError, check, examine
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -125,15 +124,6 @@ def test_a_kink_of_the_function_and_of_the_backward_pass():
     )
     assert (accepted.order, accepted.verdict) == (2, "kink")
     assert "the value jumps as x[1] moves" in accepted.cause
-
-
-def test_what_is_no_second_order():
-    with pytest.raises(ValueError, match=r"backward holds 3 functions; expected one, or \(first, second\)"):
-        examine(layer, backward=(first, second, second), inputs=[X, W], order=2)
-    with pytest.raises(ValueError, match=r"check of layer: order=2 .* but backward is one function; .* give backward="):
-        examine(layer, backward=first, inputs=[X, W], order=2)
-    with pytest.raises(ValueError, match=r"check of softmax: order=2 .* are written by hand and leave no graph"):
-        examine(mt.ops.softmax, inputs=[X], order=2)
 
 
 # --- libraries that differentiate their backward passes

@@ -167,78 +167,12 @@ def test_a_composed_form_of_another_value_is_caught():
     refused("the value written by hand differs", composed=lambda x: x * x + 1e-9)
 
 
-def test_a_composed_form_of_another_shape_is_caught():
-    refused("composed returns shape", composed=lambda x: (x * x).sum(axis=0))
-
-
 def test_a_composed_form_that_loses_its_gradient_is_caught():
     refused("the gradient of x written by hand differs", composed=lambda x: x * x.detach() * 1.0)
 
 
 def test_a_difference_too_small_for_finite_differences_is_caught():
     refused("the gradient of x written by hand differs", backward=lambda x, d: (2 * x * d * (1 + 1e-10),))
-
-
-def write_and_return(array, result):
-    array += 1
-    return result
-
-
-def test_forward_that_writes_into_its_input_is_caught():
-    refused("forward wrote into its input x", forward=lambda x: write_and_return(x, (x * x, x)), inputs=(X.copy(),))
-
-
-def test_backward_that_writes_into_saved_is_caught():
-    refused(
-        "backward wrote into a saved array",
-        forward=lambda x: (x * x, {"copy": [x.copy()]}),
-        backward=lambda saved, d: (write_and_return(saved["copy"][0], 2 * saved["copy"][0] * d),),
-    )
-
-
-def test_backward_that_writes_into_its_input_is_caught():
-    refused(
-        "backward wrote into its input x", inputs=(X.copy(),), backward=lambda x, d: (write_and_return(x, 2 * x * d),)
-    )
-
-
-def test_backward_that_writes_into_d_output_is_caught():
-    refused("backward wrote into d_output", backward=lambda x, d: (write_and_return(d, 2 * x * (d - 1)),))
-
-
-def test_backward_that_changes_when_it_runs_again_is_caught():
-    calls = []
-
-    def backward(x, d):
-        calls.append(1)
-        return (2 * x * d * len(calls),)
-
-    refused("not the same when backward runs a second time", backward=backward)
-
-
-@pytest.mark.parametrize("second", [None, 1 + 1e-9])
-def test_backward_that_changes_a_little_or_forgets_when_it_runs_again_is_caught(second):
-    calls = []
-
-    def backward(x, d):
-        calls.append(1)
-        return (2 * x * d if len(calls) == 1 else second and 2 * x * d * second,)
-
-    refused("not the same when backward runs a second time", backward=backward)
-
-
-def test_forward_that_writes_into_an_option_is_caught():
-    def forward(x, scale):
-        scale += 1
-        return x * 2, None
-
-    operation = Operation(forward, lambda saved, d: (2 * d,), name="scaled")
-    with pytest.raises(AssertionError, match="forward wrote into its input scale"):
-        prove(operation, (X,), scale=xp.ones(3))
-
-
-def test_a_value_of_another_type_is_caught():
-    refused("float64 inputs gave a value of type float32", forward=lambda x: ((x * x).astype(np.float32), x))
 
 
 def test_a_backward_pass_that_takes_the_usual_order_for_granted_is_caught():
@@ -248,22 +182,6 @@ def test_a_backward_pass_that_takes_the_usual_order_for_granted_is_caught():
     )
 
 
-def test_a_gradient_of_another_shape_is_caught():
-    refused(r"has shape \(4,\)", backward=lambda x, d: ((2 * x * d).sum(axis=0),))
-
-
-def test_a_gradient_of_another_type_is_caught():
-    refused("is of type float32", backward=lambda x, d: ((2 * x * d).astype(np.float32),))
-
-
-def test_a_value_that_widens_float32_is_caught():
-    refused("float32 inputs gave a value of type float64", forward=lambda x: (x * x * np.float64(1), x))
-
-
-def test_a_gradient_that_widens_float32_is_caught():
-    refused("the gradient of x is of type float64", backward=lambda x, d: (x * d * np.float64(2),))
-
-
 def test_float32_that_loses_its_digits_is_caught():
     coarse = np.float64(1) / 3
 
@@ -271,45 +189,6 @@ def test_float32_that_loses_its_digits_is_caught():
         return x * x if x.dtype == np.float64 else x * x * np.float32(coarse * 3.001), x
 
     refused("in float32 differs from float64", forward=forward)
-
-
-IDENTITY = {"forward": lambda x: (x + 0, None), "composed": lambda x: x + 0}
-
-
-def test_a_gradient_that_is_d_output_itself_is_caught():
-    refused("shares memory with d_output", backward=lambda saved, d: (d,), **IDENTITY)
-
-
-def test_a_gradient_that_is_a_view_of_saved_is_caught():
-    refused(
-        r"the gradient of x shares memory with a saved array of shape \(2, 3, 4\); return a copy",
-        forward=lambda x: (x * x, xp.stack([x, 2 * x])),
-        backward=lambda saved, d: (saved[1],),
-    )
-
-
-def test_a_gradient_that_is_the_value_is_caught():
-    refused(
-        "the gradient of x shares memory with the value; return a copy",
-        forward=lambda x: (value := x * x, lambda: value),
-        backward=lambda saved, d: (saved(),),
-    )
-
-
-def test_two_gradients_that_share_memory_are_caught():
-    def backward(saved, d):
-        both = d.copy()
-        return both, both
-
-    add = Operation(lambda x, y: (x + y, None), backward, composed=lambda x, y: x + y, name="add")
-    with pytest.raises(AssertionError, match="the gradient of y shares memory with the gradient of x"):
-        prove(add, (X, X + 1))
-
-
-def test_a_gradient_that_is_an_input_is_caught():
-    half_square = Operation(lambda x: ((x * x).sum() / 2, x), lambda x, d: (x,), name="half")
-    with pytest.raises(AssertionError, match="shares memory with the input x"):
-        prove(half_square, (X,))
 
 
 def test_random_operations_draw_alike():
@@ -330,11 +209,6 @@ def test_minus_infinity_counts_as_a_constant():
             prove(leaky, (X, mask))
 
 
-def test_infinity_is_refused():
-    with pytest.raises(ValueError, match="not finite"):
-        prove(Operation(lambda x: (x + np.inf, None), lambda s, d: (d.copy(),), name="inf"), (X,))
-
-
 def test_layers_whose_gradient_nearly_cancels_are_held_to_the_rounding_of_what_cancels():
     # With two features nearly all of the gradient of x is cancelled.
     proof = prove(mt.ops.layer_norm, (np.array([[1.0, 50.0], [-3.0, 2.0]]), X[0, :2], X[1, :2]))
@@ -344,13 +218,6 @@ def test_layers_whose_gradient_nearly_cancels_are_held_to_the_rounding_of_what_c
 def test_names_come_from_forward_or_are_given():
     assert set(prove(mt.ops.softmax, (X,)).hand_written.errors) == {"x"}
     assert set(prove(mt.ops.softmax, (X,), names=["scores"]).hand_written.errors) == {"scores"}
-
-
-def test_what_is_not_an_operation_is_refused():
-    with pytest.raises(TypeError, match="gradcheck"):
-        prove(lambda x: x * x, (X,))
-    with pytest.raises(TypeError, match=r"write \(x,\)"):
-        prove(mt.ops.softmax, X)
 
 
 def test_inputs_may_be_tensors_and_lists():

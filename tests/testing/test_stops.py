@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from check_cases import W, X, each_type, layer, layer_backward, verdict
+from check_cases import each_type, verdict
 
 from minitransformer.testing import CheckError, check, examine
 
@@ -124,24 +124,3 @@ def test_where_a_number_first_is_not_finite(dtype):
 def test_a_line_that_is_not_finite_is_one_of_the_caller_not_of_numpy():
     report = examine(lambda x: x.mean(axis=0), backward=lambda x, d_y: 0 * x, inputs=[np.zeros((0, 2))])
     assert f"{__file__}, in <lambda>: report = examine(lambda x: x.mean(" in report.cause
-
-
-@pytest.mark.parametrize(
-    ("function", "backward", "cause"),
-    [
-        (lambda x, w: (x * w).astype(int), layer_backward, "the value is of type int64; return floating-point numbers"),
-        (lambda x, w: {*x.flat}, layer_backward, "the value is of type set; return an array"),
-        (layer, lambda x, w, d_y: d_y, r"returned 1 gradients for 2 inputs; return one for each"),
-        (layer, lambda x, w, d_y: (x.astype(int), w), "the gradient of x is of type int64"),
-        (layer, lambda x, w, d_y: (x, "w"), "the gradient of w is of type str"),
-        (
-            layer,
-            lambda x, w, d_y: (layer_backward(x, w, d_y)[0], layer_backward(x[:1], w, d_y)[0] / w * x),
-            r"the gradient of w has shape \(3, 5\), but the input has shape \(5,\)",
-        ),
-    ],
-)
-def test_what_is_no_value_and_no_gradient(function, backward, cause):
-    with pytest.raises(CheckError, match=cause) as error:
-        check(function, backward=backward, inputs=[X, W])
-    assert error.value.report.verdict == "malformed"

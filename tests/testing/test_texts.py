@@ -1,0 +1,54 @@
+"""Whole reports and messages of the checkers: each call of the table, and all that it says.
+
+The functions are polynomials at short binary fractions, so differences of their values are exact.
+"""
+
+import numpy as np
+from toml_cases import cases_from_toml, told
+
+import minitransformer as mt
+from minitransformer import Operation
+from minitransformer.arrays import xp
+
+
+def square(x):
+    return x * x
+
+
+def d_square(x, d_y):
+    return 2 * x * d_y
+
+
+def d_double(x, d_y):
+    return 4 * x * d_y
+
+
+def times(x, w):
+    return x * w
+
+
+def d_times(x, w, d_y):
+    return w * d_y, x * d_y
+
+
+def relu(x):
+    return np.maximum(x, 0)
+
+
+def rounded(x):
+    return x.astype(np.float32) + np.float32(1e9)
+
+
+def operation(forward=lambda x: (x * x, x), backward=lambda x, d: (2 * x * d,), composed=lambda x: x * x):
+    return Operation(forward, backward, composed=composed, name="f")
+
+
+def written(x, result):
+    x += 1
+    return result
+
+
+@cases_from_toml
+def test_what_a_call_says(call, text):
+    arrays = {"X": np.array([[1.0, -2.0, 0.5], [4.0, 0.25, -1.0]]), "ones": np.ones((2, 3)), "xp": xp}
+    assert told(call, vars(mt) | vars(mt.testing) | globals() | arrays) == text.strip()
