@@ -611,7 +611,7 @@ def test_other_generators_stay_where_they_are(kind):
     [("linux", {}, True), ("linux", {"MALLOC_ARENA_MAX": "2"}, False), ("darwin", {}, False)],
 )
 def test_freed_memory_is_kept_where_nobody_says_otherwise(monkeypatch, platform, variables, asks):
-    """docs/decisions/memory-of-freed-arrays.md; the numbers of the parameters are those of glibc's malloc.h."""
+    """docs/decisions/what-made-it-fast.md; the numbers of the parameters are those of glibc's malloc.h."""
     for name in [name for name in os.environ if name.startswith("MALLOC_")]:
         monkeypatch.delenv(name)
     for name, value in variables.items():
