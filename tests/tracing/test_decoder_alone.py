@@ -15,7 +15,6 @@ from minitransformer.tracing import (
     SetEntry,
     SetMask,
     Temperature,
-    beam_tree,
     difference,
     first_order,
     trace,
@@ -106,17 +105,3 @@ def test_a_text_is_continued_by_the_most_probable_tokens(model):
     scores = trace(model, [[START, 5, 4, 0]], edits=EDITS[:1]).logits[0, -1]
     assert edited[2].token == scores[3:].argmax() + 3
     assert len(write(model, None, rules=rules)) == 50
-
-
-def test_the_wrong_number_of_texts_is_refused(model):
-    other = mt.nn.Transformer(9, 9, d_model=8, n_heads=2, n_layers=1, d_ff=6)
-    with pytest.raises(ValueError, match="trace: expected the ids of one text, as a LanguageModel reads; found 2"):
-        trace(model, TEXT, TEXT)
-    with pytest.raises(ValueError, match="trace: expected source ids and target ids, as a Transformer reads; found 1"):
-        trace(other, TEXT)
-    with pytest.raises(ValueError, match=r"trace: expected ids of shape \(B, T \+ 1\), .* found \(2, 1\)"):
-        trace(model, TEXT[:, :1])
-    with pytest.raises(ValueError, match="write: a LanguageModel has no source: pass None"):
-        write(model, TEXT[:1])
-    with pytest.raises(ValueError, match="beam_tree: a LanguageModel has no source to translate"):
-        beam_tree(model, None)

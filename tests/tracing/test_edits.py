@@ -23,10 +23,9 @@ from minitransformer.tracing import (
     Temperature,
     first_order,
     trace,
-    write,
 )
 from minitransformer.tracing.editing import Editor, layout_of
-from minitransformer.tracing.edits import Change, Edit, changes_of, some
+from minitransformer.tracing.edits import Change, Edit, some
 from minitransformer.tracing.twin import twin
 
 SOURCE = np.array([[3, 4, 6, 2], [5, 2, 0, 0]])
@@ -306,54 +305,10 @@ def test_first_order_of_a_mask_where_weights_are_too_small_for_the_type(make_mod
 def test_first_order_of_nothing(unedited):
     before = unedited[SMOOTHED]
     assert first_order(before, []) == before.value
-    with pytest.raises(ValueError, match="has no step or parameter 'nowhere'"):
-        first_order(before, [SetEntry("nowhere", (0,), 1.0)])
 
 
-@pytest.mark.parametrize(
-    ("edit", "message"),
-    [
-        (SetEntry("encoder.layers.7/add", (0, 0, 0), 1.0), "no step or parameter 'encoder.layers.7/add'; it has"),
-        (SetEntry(CROSS, (0, 0), 1.0), r"shape \(2, 4, 6\), so its entries have 3 whole numbers"),
-        (SetEntry(CROSS, (0, 4, 0), 1.0), r"from 0 to \(1, 3, 5\); found \(0, 4, 0\)"),
-        (SetEntry(CROSS, (0, -1, 0), 1.0), r"found \(0, -1, 0\)"),
-        (SetEntry(CROSS, (0, 1.0, 0), 1.0), r"found \(0, 1.0, 0\)"),
-        (SetEntry(CROSS, (0, True, 0), 1.0), r"found \(0, True, 0\)"),
-        (SetEntry(CROSS, [0, 1, 0], 1.0), r"found \[0, 1, 0\]"),
-        (SetEntry(CROSS, (0, 1, 0), float("nan")), "a finite number that float64 can hold, found nan"),
-        (SetEntry(CROSS, (0, 1, 0), "1"), "found '1'"),
-        (SetEntry(CROSS, (0, 1, 0), True), "found True"),
-        (SetEntry("encoder.layers.0.feed_forward.w1", (6, 0), 1.0), r"from 0 to \(5, 4\); found \(6, 0\)"),
-        (SetWeight(FORWARD, (0, 0, 0, 0), 1.0), f"no attention '{FORWARD}'; it has {READ}"),
-        (SetWeight(CROSS, (0, 2, 0, 0), 1.0), r"from 0 to \(1, 1, 3, 3\); found \(0, 2, 0, 0\)"),
-        (SetWeight(CROSS, (0, 0, 0, 0), float("inf")), "found inf"),
-        (HeadOff(CROSS, 2), "expected a head from 0 to 1, found 2"),
-        (HeadOff(CROSS, -1), "expected a head from 0 to 1, found -1"),
-        (HeadOff(7, 0), "no attention 7"),
-        (SublayerOff("encoder.layers.0"), "no sub-layer 'encoder.layers.0'; it has encoder.layers.0.self_attention"),
-        (LayerOff("encoder"), "no layer 'encoder'; it has encoder.layers.0, decoder.layers.0"),
-        (Temperature(CROSS, 0.0), "expected a temperature above 0, found 0.0"),
-        (Temperature(FORWARD, 1.0), f"no softmax at '{FORWARD}'; it has"),
-        (SetMask(CROSS, (4, 0), True), r"from 0 to \(3, 3\); found \(4, 0\)"),
-        (SetMask(CROSS, (0, 0), 1), "expected visible True or False, found 1"),
-    ],
-)  # fmt: skip
-def test_an_edit_that_does_not_fit_is_refused(layouts, edit, message):
-    with pytest.raises(ValueError, match=message):
-        changes_of([edit], layouts[SMOOTHED])
-
-
-def test_what_is_no_edit_is_refused(model):
-    with pytest.raises(TypeError, match=r"expected SetEntry, SetWeight, .*, found str"):
-        write(model, SOURCE[:1], edits=["off"])
-    with pytest.raises(TypeError, match=r"expected a list of edits, found HeadOff\("):
-        trace(model, SOURCE, TARGET, edits=HeadOff(CROSS, 0))
+def test_edits_may_be_an_iterator(model):
     assert not trace(model, SOURCE, TARGET, edits=iter([SublayerOff("decoder.layers.0.cross_attention")]))[CROSS].any()
-
-
-def test_too_large_for_float32(make_model):
-    with pytest.raises(ValueError, match="a finite number that float32 can hold, found 1e\\+300"):
-        trace(make_model(n_layers=1, dtype="float32"), SOURCE, TARGET, edits=[SetEntry(CROSS, (0, 0, 0), 1e300)])
 
 
 def test_an_attention_for_which_another_function_stands_in(model):

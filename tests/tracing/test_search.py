@@ -163,39 +163,3 @@ def test_a_beam_of_one_and_a_limit_of_nothing(model):
     tree = beam_tree(model, [SOURCES[0]], 2, max_length=0)
     assert [node.fate for node in tree.nodes] == ["cut off: at the limit of 0 tokens"]
     assert write(model, [SOURCES[0]], max_length=0) == []
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            {"source_ids": [[3, 2], [4, 2]]},
-            r"expected one source sentence, ids of shape \(1, Tk\), found shape \(2, 2\)",
-        ),
-        ({"model": "runs/numbers"}, r"write: expected a model, found str; that of a run is run\.model"),
-        ({"prefix": [PAD]}, "position 0 of the prefix is padding"),
-        ({"prefix": [3, END, 3]}, "position 1 of the prefix is the end token"),
-        (
-            {"prefix": [3, 7]},
-            "token 7 at position 1 of the prefix is out of range: the target vocabulary has tokens 0 to 6",
-        ),
-        ({"prefix": [3, 4, 5], "max_length": 2}, "the prefix has 3 tokens, but at most 2 are written"),
-        ({"alternatives": 0}, "alternatives must be at least 1, found 0"),
-        ({"temperature": 0}, "temperature must be a number above 0, found 0"),
-        ({"temperature": float("nan")}, "temperature must be a number above 0, found nan"),
-        ({"edits": [HeadOff(CROSS, 2)]}, "expected a head from 0 to 1, found 2"),
-        ({"edits": [SetEntry("/linear", (0, 3, 0), 1.0)], "max_length": 3}, r"\(0, 2, 6\); found \(0, 3, 0\)"),
-    ],
-)
-def test_bad_arguments_are_refused_before_the_model_runs(model, arguments, message):
-    with pytest.raises((TypeError, ValueError, IndexError), match=message):
-        write(**{"model": model, "source_ids": [[3, END]]} | arguments)
-
-
-def test_a_model_that_has_diverged(make_model):
-    model = make_model(n_layers=1)
-    model.output.data[3, 0] = np.nan
-    with pytest.raises(mt.decoding.Diverged):
-        write(model, [SOURCES[0]])
-    with pytest.raises(ValueError, match="n_dropped must be 0 or more, found -1"):
-        beam_tree(model, [SOURCES[0]], n_dropped=-1)

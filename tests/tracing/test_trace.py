@@ -304,51 +304,6 @@ def test_objectives(post):
     assert mt.trace(post, SOURCE, TARGET, Loss(0.1)).value == smooth.item()
 
 
-@pytest.mark.parametrize(
-    ("objective", "error", "message"),
-    [
-        (LogProbability(5, 3), IndexError, "no position 5: expected a whole number from 0 to 4"),
-        (LogProbability(-1, 3), IndexError, "no position -1"),
-        (LogProbability(0, 8), IndexError, "no token 8: expected a whole number from 0 to 7"),
-        (LogProbability(0, 3, 2), IndexError, "no sentence 2"),
-        (LogProbabilityDifference(0, 3, 8), IndexError, "no token 8"),
-        ("loss", TypeError, r"expected an objective, such as Loss\(\).*found 'loss'"),
-        (Loss, TypeError, r"expected an objective, such as Loss\(\).*found <class"),
-        (Loss("1"), ValueError, "label_smoothing must be from 0 to 1, found '1'"),
-        (Loss(1.5), ValueError, "label_smoothing must be from 0 to 1, found 1.5"),
-    ],
-)
-def test_an_objective_that_does_not_exist_is_refused(post, objective, error, message):
-    with pytest.raises(error, match=message):
-        mt.trace(post, SOURCE, TARGET, objective)
-
-
-def test_a_target_without_a_token_to_predict_is_refused(post):
-    with pytest.raises(ValueError, match=r"expected target ids of shape \(B, Tq \+ 1\).*found \(1, 1\)"):
-        mt.trace(post, SOURCE, [[1]])
-
-
-def test_what_is_no_model_is_refused():
-    with pytest.raises(TypeError, match=r"trace: expected a model, found str; that of a run is run\.model"):
-        mt.trace("runs/numbers", SOURCE, TARGET)
-    with pytest.raises(TypeError, match="in_double: expected a model, found str"):
-        in_double("runs/numbers")
-
-
-def test_no_gradients_under_no_grad(post):
-    with mt.no_grad(), pytest.raises(RuntimeError, match="call trace outside of it"):
-        mt.trace(post, SOURCE, TARGET)
-
-
-def test_unknown_keys_are_named(traced):
-    with pytest.raises(KeyError, match="encoder/none"):
-        traced["encoder/none"]
-    with pytest.raises(KeyError, match="encoder/none"):
-        traced.step("d:encoder/none:add.d_x")
-    with pytest.raises(KeyError, match="linear:none"):
-        traced.gradient_key("/linear:none")
-
-
 # Nothing is left behind
 
 
