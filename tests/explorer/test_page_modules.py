@@ -1,6 +1,7 @@
-"""The page's modules, each alone in Node: what they compute and write. The checks are in `page_checks.js`."""
+"""The page in Node: each module in `page_checks.js`, the whole page in `page_drawings.js` and `page_korean.js`."""
 
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -18,8 +19,9 @@ def test_what_the_modules_compute_and_write(tmp_path, session, trace):
         (tmp_path / name).write_bytes(data.replace(b"KEPT_BYTES = 64e6", b"KEPT_BYTES = 64"))
     (tmp_path / "package.json").write_text('{"type": "module"}')
     (tmp_path / "answers.json").write_text(json.dumps({"model": session.model(), "trace": trace}))
-    for name in ("page_document.js", "page_checks.js"):
-        shutil.copy(HERE / name, tmp_path)
-    command = ["node", "--test", "--test-reporter=tap", "page_checks.js"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, encoding="utf-8", check=False)
+    for file in HERE.glob("page_*.js"):
+        shutil.copy(file, tmp_path)
+    command = ["node", "--test", "--test-reporter=tap", "page_checks.js", "page_drawings.js", "page_korean.js"]
+    env = os.environ | {"EXPLORER_TESTS": f"{HERE}"}
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, encoding="utf-8", check=False)
     assert done.returncode == 0, done.stdout[-20_000:]

@@ -28,10 +28,10 @@ export function view(app, root) {
   }
 
   function switchAll() {
-    const step = attentionOf(app), n = weightsOf(step, "forward").shape[1];
-    const all = Array.from({ length: n }, (_, head) => ({ kind: "head_off", step: step.key, head }));
+    const step = attentionOf(app);
+    const all = Array.from({ length: weightsOf(step, "forward").shape[1] }, (_, head) => ({ kind: "head_off", step: step.key, head }));
     const others = app.state.edits.filter((edit) => edit.kind !== "head_off" || edit.step !== step.key);
-    app.set({ edits: headsOff(app, step).length === n ? others : [...others, ...all] });
+    app.set({ edits: headsOff(app, step).length ? others : [...others, ...all] });
   }
 
   return async function draw(changed) {

@@ -3,7 +3,7 @@
 
 const LANGUAGES = ["en", "ko"];
 
-/** The language of the page: that of the address, `?lang=ko`, or else that of the browser. */
+/** The language of the page: that of the address, `?lang=ko`, or else that of the browser; English if there is no translation. */
 export const language = globalThis.location ? chosen() : "en";
 export const otherLanguage = LANGUAGES.find((one) => one !== language);
 
@@ -11,7 +11,7 @@ const CATALOGUE = language === "ko" ? (await import("./ko.js")).KO : {};
 
 function chosen() {
   const asked = new URLSearchParams(location.search).get("lang");
-  return LANGUAGES.includes(asked) ? asked : LANGUAGES.find((one) => navigator.language.startsWith(one)) ?? "en";
+  return LANGUAGES.find((one) => (asked === null ? navigator.language.startsWith(one) : asked === one)) ?? "en";
 }
 
 /** Return a text in the language of the page as parts, with values, which may be elements, in place of {names}. */

@@ -1,0 +1,58 @@
+// The whole page in a stand-in for a browser, with a stand-in for the server.
+
+import { readFileSync } from "node:fs";
+import { setImmediate as later } from "node:timers/promises";
+import { openPage } from "./page_document.js";
+import { difference, formulas, modelOf, sources, traceOf, trainingOf, translationOf, windowOf } from "./page_answers.js";
+
+let visits = 0;
+
+/** Wait until the page has done what it can do at once. */
+export async function settle(turns = 12) {
+  for (let i = 0; i < turns; i += 1) await later();
+}
+
+/** Answer requests; `asked` takes down each, and `refuse(name, body)` may return [status, answer]. */
+export function serve({ model = {}, trace = {}, training = {}, refuse = () => null } = {}) {
+  const asked = [], kept = new Map();
+  const answers = {
+    model: () => modelOf(model), sources: () => sources, formulas: () => formulas, difference: () => difference, translate: translationOf,
+    trace: (body) => {
+      const found = traceOf({ ...trace, ...body, id: `trace ${JSON.stringify([body.objective, body.edits, body.text, body.checkpoint])}`, ...(body.target ? { target: body.target.filter((id) => id !== 2) } : { target: undefined }) });
+      kept.set(found.id, found);
+      return found;
+    },
+    tensor: ({ trace: id, key, ...window }) => {
+      const found = kept.get(id), plain = key.replace(/^d:/, ""), lines = found.steps.flatMap((step) => [...step.forward, ...step.backward]);
+      return windowOf(key, [...found.steps, ...found.parameters, ...lines].find((one) => one.key === plain || one.key === key).shape, window);
+    },
+    training: ({ key }) => trainingOf(key, training),
+  };
+  globalThis.fetch = async (name, { body }) => {
+    const given = JSON.parse(body), refused = refuse(name, given);
+    if (refused === "stopped") throw new TypeError("Failed to fetch");
+    asked.push([name, given]);
+    const [status, answer] = refused ?? [200, answers[name](given)];
+    return { status, ok: status === 200, json: async () => JSON.parse(JSON.stringify(answer)) };
+  };
+  return asked;
+}
+
+/** Open the page at an address; return its App, and what has been asked of the server. */
+export async function visit(hash = "", { tour = false, saved = null, wide = true, height, across, ...options } = {}) {
+  const asked = serve(options);
+  globalThis.across = across; // how wide elements are
+  openPage(readFileSync("index.html", "utf8"), { hash: hash && `#${hash}`, ...options });
+  globalThis.innerHeight = height;
+  globalThis.matchMedia = (query) => ({ matches: /reduce/.test(query) || (wide && /min-width/.test(query)), addEventListener: () => {} });
+  if (!tour) localStorage.setItem("explorer-tour-left", "yes");
+  if (saved) {
+    const element = document.createElement("script");
+    element.setAttribute("id", "saved");
+    element.textContent = JSON.stringify(saved);
+    document.body.append(element);
+  }
+  await import(`./app.js?${visits += 1}`);
+  await settle();
+  return { app: window.explorer, asked };
+}
