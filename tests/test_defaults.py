@@ -7,7 +7,11 @@ from dataclasses import fields
 import pytest
 from toml_cases import toml_table
 
+from minitransformer import kernels as kernels
+from minitransformer.apps.learn.model.passes import PASSES
+from minitransformer.apps.learn.model.training import TRAINING
 from minitransformer.nn import ModelOptions
+from minitransformer.ops import registry
 
 PACKAGES = (
     *("arrays", "autograd", "ops", "nn", "optim", "sharding", "data", "tasks", "decoding", "training", "testing"),
@@ -40,3 +44,18 @@ def defaults_of(package):
 @pytest.mark.parametrize("package", PACKAGES)
 def test_arguments_that_are_left_out_have_the_values_of_the_table(package):
     assert defaults_of(package) == toml_table(__file__, "DEFAULTS")[package.replace(".", "_")]
+
+
+def own_defaults(function):
+    """Return all defaults; which gradients are needed is always said."""
+    parameters = inspect.signature(getattr(function, "func", function)).parameters.items()
+    return {name: one.default for name, one in parameters if one.default is not one.empty and name != "needs"}
+
+
+def test_a_stand_in_has_the_defaults_of_what_it_replaces():
+    pairs = [(function, other) for function, (other, _) in (PASSES | TRAINING).items()]
+    for function in (form for one in registry.values() for form in (one.forward, one.backward)):
+        pairs += [(function, other) for other, _ in vars(function)["stand_ins"][0]]
+    assert len(pairs) > 40
+    for function, other in pairs:
+        assert own_defaults(other).items() <= own_defaults(function).items(), function

@@ -1,10 +1,13 @@
 """Wrong answers are refused, and the cause is named; what is right need not look like the solution."""
 
+import copy
 import re
+from zlib import crc32
 
 import numpy as np
 import pytest
 from learn.answers import all_right, all_wrong
+from toml_cases import toml_table
 
 from minitransformer.apps.learn import bank, find
 from minitransformer.apps.learn.checks.graph import add_slopes, draw_plans, walk
@@ -111,6 +114,38 @@ def test_a_solution_is_refused_that_writes_to_its_inputs_or_narrows_them(exercis
 
     words = judge(exercise, [narrowed]).words
     assert "float32" in words or not any(floats) or exercise.name == "a-cotangent-that-shows-it", words
+
+
+CALLS = toml_table(__file__, "CALLS")
+
+
+def described(value):
+    """Return a short text for an argument, in which each entry of an array and its place count."""
+    if isinstance(value, np.ndarray):
+        numbers = np.where(np.isfinite(value), value, 7.5).ravel() * np.arange(1, value.size + 1)
+        return f"{value.dtype} {value.shape} {numbers.sum():.4g}"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key}: {described(part)}' for key, part in value.items())}}}"
+    if isinstance(value, list | tuple | set):
+        return f"[{', '.join(map(described, sorted(value) if isinstance(value, set) else value))}]"
+    if isinstance(value, np.random.Generator):
+        return f"a generator at {copy.deepcopy(value).integers(1000)}"
+    return f"{value:.4g}" if isinstance(value, float) else "a function" if callable(value) else repr(value)
+
+
+@by_function
+def test_a_check_calls_the_answer_with_the_arguments_of_the_table(exercise):
+    """Sizes, seeds, masks and special cases decide which mistakes a check finds."""
+    solution, calls = solution_of(exercise.name), []
+
+    def record(*inputs):
+        text = "; ".join(map(described, inputs))
+        calls.append(text if len(text) < 150 else f"{text[:100]} ... {crc32(text.encode()):x}")
+        return solution(*inputs)
+
+    assert judge(exercise, [record]).right
+    # Calls are repeated to measure their time.
+    assert [*dict.fromkeys(calls)] == CALLS.get(exercise.name)
 
 
 @pytest.mark.parametrize("stopped", [frozenset(), frozenset({"a", "n1"})])
