@@ -15,7 +15,7 @@ from marian_folders import SIZES, configuration, sentencepiece_model, tensors, t
 from marian_npz import SETTINGS, arrays, write_vocabulary
 from marian_npz import write_folder as write_marian_npz
 from safetensors.numpy import load_file, save_file
-from toml_cases import toml_table
+from toml_cases import cases_from_toml, toml_table
 
 from minitransformer import ops
 from minitransformer.apps.exchange import read_ctranslate2, read_huggingface, read_marian
@@ -66,19 +66,6 @@ MARIAN = {
     "ids": [0, 0, 1, 2], "notes": [AUTHOR], "kinds": (Words, Words, True),
 }  # fmt: skip
 MARIAN_RULES = {"models": "\n  - b.npz", "vocabs": "\n  - v.yml\n  - v.yml", "beam-size": 3, "normalize": 0.6}
-MARIAN_GONE = {
-    "nothing": ({}, {}),
-    "how wide the beam is": ({"beam-size"}, {"beam": 12}),
-    "the length penalty": ({"normalize"}, {"alpha": 0.0}),
-    "both": ({"beam-size", "normalize"}, {"beam": 12, "alpha": 0.0}),
-    "the rules": ({"decoder.yml", "a.npz"}, {"beam": 12, "alpha": 0.0}),
-    "which file is the model": ({"models", "a.npz"}, {}),
-    "the vocabularies": ({"vocabs"}, {}),
-    "the activation": ({"transformer-ffn-activation"}, {"activation": "silu"}),
-    "the bias of the output": ({"decoder_ff_logit_out_b"}, {}),
-    **{name: ({f"transformer-{name}"}, {}) for name in ("preprocess", "postprocess", "postprocess-top", "no-projection",
-                                                        "decoder-autoreg", "postprocess-emb")},
-}  # fmt: skip
 
 
 def write_marian(folder, gone=()):
@@ -98,7 +85,7 @@ def write_marian(folder, gone=()):
         (folder / "decoder.yml").write_text("".join(f"{name}: {value}\n" for name, value in rules.items()))
 
 
-@pytest.mark.parametrize(("gone", "change"), MARIAN_GONE.values(), ids=MARIAN_GONE)
+@cases_from_toml
 def test_what_marian_omits_has_its_default(tmp_path, gone, change):
     write_marian(tmp_path, gone)
     published = read_marian(tmp_path)
@@ -119,31 +106,6 @@ CTRANSLATE2 = {
     "scale_embeddings": False, "beam": 2, "alpha": 1.0, "penalty": "length", "full_beam": True, "stop": "full",
     "most_written": 256, "least_written": 1, "limit_ends": True, "ids": [0, 6, 5, 4], "notes": [NO_MODEL],
     "kinds": (Words, Words, True),
-}  # fmt: skip
-OLD = {"ids": [0, 5, 5, 4]}
-CTRANSLATE2_GONE = {
-    "nothing": ({}, {}),
-    "the unknown token": ({"unk_token"}, {"ids": [0, 6, 5, 13]}),
-    "the end": ({"eos_token"}, {"ids": [0, 6, 3, 4]}),
-    "whether sources end": ({"add_source_eos"}, {"source_end": False, "notes": [NO_END, NO_MODEL]}),
-    "whether sources start": ({"add_source_bos"}, {}),
-    "epsilon": ({"layer_norm_epsilon"}, {"layer_norm_eps": 1e-5}),
-    "the heads": ({"encoder/num_heads", "decoder/num_heads"}, {"n_heads": 8}),
-    "the activation": ({"encoder/activation", "decoder/activation"}, {"activation": "relu"}),
-    "the order of layer norm": ({"encoder/pre_norm", "decoder/pre_norm"}, {"norm": "pre"}),
-    "the scale": ({"encoder/scale_embeddings", "decoder/scale_embeddings"}, {"scale_embeddings": True}),
-    "no zeros at the start": ({"decoder/start_from_zero_embedding"}, {}),
-    "the bias of the output": ({"decoder/projection/bias"}, {}),
-    "old": ({"config.json"}, OLD | {"layer_norm_eps": 1e-5}),
-    "old, no unknown token": ({"config.json", "unk_token"}, {"ids": [0, 5, 5, 13], "layer_norm_eps": 1e-5}),
-    "old, no end": ({"config.json", "eos_token"}, {"ids": [0, 3, 3, 4], "layer_norm_eps": 1e-5}),
-    "old, whether targets start": ({"config.json", "with_target_bos"}, {"ids": [0, 6, 5, 4], "layer_norm_eps": 1e-5}),
-    "old, the start": ({"config.json", "with_target_bos", "bos_token"},
-                       {"ids": [0, 2, 5, 4], "layer_norm_eps": 1e-5}),
-    "old, whether sources end": ({"config.json", "with_source_eos"},
-                                 OLD | {"layer_norm_eps": 1e-5, "source_end": False, "notes": [NO_END, NO_MODEL]}),
-    "old, whether sources start": ({"config.json", "with_source_bos", "user_decoder_start_tokens"},
-                                   OLD | {"layer_norm_eps": 1e-5}),
 }  # fmt: skip
 
 
@@ -167,7 +129,7 @@ def write_ctranslate2_folder(folder, gone=(), **how):
     (folder / "shared_vocabulary.txt").write_text("\n".join(tokens))
 
 
-@pytest.mark.parametrize(("gone", "change"), CTRANSLATE2_GONE.values(), ids=CTRANSLATE2_GONE)
+@cases_from_toml
 def test_what_ctranslate2_omits_has_its_default(tmp_path, gone, change):
     write_ctranslate2_folder(tmp_path, gone)
     published = read_ctranslate2(tmp_path)
@@ -526,11 +488,7 @@ def test_tokens_of_marian_in_every_spelling(tmp_path, end):
         assert read_marian(tmp_path).source.tokens[4] == token
 
 
-@pytest.mark.parametrize(
-    ("beam", "normalize", "right"),
-    [("1", "0", True), ("9999", "999", True), ("10000", "1", False), ("0", "1", False), ("-1", "1", False),
-     ("6", "0.123456789", True), ("6", "1000", False), ("6", "-1", False), ("6", "1.", False), ("06", "1", False)],
-)  # fmt: skip
+@cases_from_toml
 def test_numbers_of_marian_at_their_edges(tmp_path, beam, normalize, right):
     write_marian(tmp_path)
     text = (tmp_path / "decoder.yml").read_text().replace("0.6", normalize).replace("size: 3", f"size: {beam}")

@@ -128,12 +128,7 @@ def beams(run, source, rules):
     return [one[0].tokens for one in found]
 
 
-RULES = {
-    "stops when the beam is full": {"early_stopping": True, "length_penalty": 0.5},
-    "searches to the limit": {"early_stopping": "never", "length_penalty": 2.0},
-    "no penalty": {"length_penalty": 0.0, "num_beams": 3},
-    "other forbidden tokens": {"renormalize_logits": True, "bad_words_ids": [[5], [7], [-1]]},
-}
+RULES = toml_table(__file__, "RULES")
 
 
 @pytest.mark.parametrize("name", RULES)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 
+from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.exchange import READERS, check_new, write_run
 
 CHOICES = {"kind": READERS}
@@ -16,7 +17,10 @@ CHOICES = {"kind": READERS}
 def run(args: argparse.Namespace) -> int:
     """Write the run folder, and say what is in it."""
     check_new(args.out)
-    published = READERS[args.kind](args.folder)
+    tokenizer = [args.tokenizer] if "tokenizer" in args else []
+    if tokenizer and args.kind != "llama2c":
+        raise UsageError(f"--tokenizer gives the tokens of llama2c, found {args.kind}, whose folder has them")
+    published = READERS[args.kind](args.folder, *tokenizer)
     options = write_run(published, args.out).configuration()
     size = sum(array.size for array in published.state.values())
     print(f"{args.out}: {options.model}; {size:,} parameters")

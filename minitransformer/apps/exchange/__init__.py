@@ -8,6 +8,7 @@ from pathlib import Path
 from minitransformer import training
 from minitransformer.apps.exchange.ctranslate2 import read_ctranslate2 as read_ctranslate2
 from minitransformer.apps.exchange.huggingface import read_huggingface as read_huggingface
+from minitransformer.apps.exchange.llama2c import read_llama2c as read_llama2c
 from minitransformer.apps.exchange.marian import read_marian as read_marian
 from minitransformer.apps.exchange.published import Published as Published
 from minitransformer.apps.exchange.published import write_run as write_run
@@ -20,12 +21,13 @@ from minitransformer.apps.exchange.writing import ExportError as ExportError
 from minitransformer.apps.exchange.writing import check_new as check_new
 from minitransformer.public import public_names
 
-READERS: Mapping[str, Callable[[Path], Published]] = {
+READERS: Mapping[str, Callable[..., Published]] = {
     "huggingface": read_huggingface,
     "marian": read_marian,
     "ctranslate2": read_ctranslate2,
+    "llama2c": read_llama2c,
 }
-"""The function that reads the models of each program."""
+"""The function that reads the models of each program from a path; llama2c's takes that of its tokens too."""
 WRITERS: Mapping[str, Callable[[training.TrainedRun, Path], list[str]]] = {
     "huggingface": write_huggingface,
     "ctranslate2": write_ctranslate2,

@@ -21,14 +21,14 @@ model lacks here (padding, unknown) has a row of zeros and is never written.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from minitransformer.apps.exchange.published import OurIds, Published, activation_of
-from minitransformer.apps.exchange.reading import Fields, Tensors
+from minitransformer.apps.exchange.reading import Fields, Tensors, read_weights
 from minitransformer.apps.exchange.writing import PROGRAMS
 from minitransformer.arrays import Array
 from minitransformer.data import END, UNKNOWN, TokenizerJson, Vocabulary, order, read_tokenizer
@@ -56,23 +56,60 @@ def read_decoder(folder: Path, config: Fields) -> Published:
     """
     kind = config.text("model_type")
     options, layout = (_gpt2(config), PROGRAMS["gpt2"]) if kind == "gpt2" else (_llama(config, kind), PROGRAMS["llama"])
-    options |= layout["options"]
     size = config.integer("vocab_size", at_least=1)
-    tokeniser, ids, begins = _tokeniser(folder, config, size)
-    tokeniser.kept = _kept(folder, config, size)
-    take = Tensors(folder, CLASSES[kind])
+    tokens = _tokeniser(folder, config, size)
+    tokens[0].kept = _kept(folder, config, size)
+    take = Tensors(CLASSES[kind], *read_weights(folder, CLASSES[kind]))
+    longest = options.get("max_length", config.integer("max_position_embeddings", LONGEST))
+    return build_decoder(take, layout, options, tokens, longest, config.path, _other_ends(tokens[0]))
+
+
+def build_decoder(
+    take: Tensors,
+    layout: Mapping[str, Any],
+    options: Mapping[str, Any],
+    tokens: tuple[TokenizerJson, OurIds, bool],
+    longest: int,
+    where: Path,
+    notes: Sequence[str] = (),
+) -> Published:
+    """Return a decoder alone whose tensors have the names of a class of transformers.
+
+    Parameters
+    ----------
+    take : Tensors
+        The weights.
+    layout : mapping
+        Their names, from ``programs.toml``.
+    options : mapping of str to value
+        The options of the model that the layout does not give.
+    tokens : TokenizerJson, OurIds, bool
+        The tokens, their order here, and whether a text begins with the start token.
+    longest : int
+        The most tokens that it reads at a time there.
+    where : Path
+        The file that messages about options name.
+    notes : sequence of str
+        What else differs here.
+
+    Raises
+    ------
+    FileError
+        If the model computes what ours cannot, or a tensor is missing or left over.
+    """
+    options, (tokeniser, ids, begins) = {**options, **layout["options"]}, tokens
     try:
         state = _take(take, layout, ModelOptions().changed(**options), ids)
     except OptionError as error:
-        raise FileError(f"{config.path}: {error}") from error
+        raise FileError(f"{where}: {error}") from error
     model = {**options, "dropout": 0.0, "output_bias": True, "start_token": begins}
-    window = min(options.get("max_length", config.integer("max_position_embeddings", LONGEST)), LONGEST)
+    window = min(longest, LONGEST)
     return Published(
         model={**model, "window": window, "dtype": take.dtype},
         state={name: np.require(array, requirements="C") for name, array in state.items()},
         source=tokeniser,
         target=tokeniser,
-        notes=[f"at most {window:,} tokens are read at a time", *_other_ends(tokeniser)],
+        notes=[f"at most {window:,} tokens are read at a time", *notes],
         decoder_only=True,
     )
 
@@ -154,15 +191,41 @@ def _tokeniser(folder: Path, config: Fields, size: int) -> tuple[TokenizerJson, 
         tokenizer = read_tokenizer(text)
     except ValueError as error:
         raise FileError(f"{path}: {error}") from error
-    names = {number: token for token, number in tokenizer.get_vocab(with_added_tokens=True).items()}
-    if max(names, default=0) >= size:
-        raise FileError(f"{path} has tokens up to {max(names):,}, expected ids below {size:,}, the vocab_size")
+    if (last := max(tokenizer.get_vocab(with_added_tokens=True).values(), default=0)) >= size:
+        raise FileError(f"{path} has tokens up to {last:,}, expected ids below {size:,}, the vocab_size")
     ends, starts = _tokens(config, "eos_token_id", size), _tokens(config, "bos_token_id", size)
     if not ends:
         raise config.error("eos_token_id", f"an id below {size:,}")
     end, start = ends[0], (starts or ends)[0]
     unknown = getattr(tokenizer.model, "unk_token", None)
     unknown = tokenizer.token_to_id(unknown) if unknown else None
+    return arrange_tokens(tokenizer, text, size, start, end, unknown, path)
+
+
+def arrange_tokens(
+    tokenizer: Any, text: str, size: int, start: int, end: int, unknown: int | None, where: Path
+) -> tuple[TokenizerJson, OurIds, bool]:
+    """Return the tokens of a ``tokenizer.json``, their order here, and whether a text begins with the start token.
+
+    Parameters
+    ----------
+    tokenizer : tokenizers.Tokenizer
+        What `read_tokenizer` makes of the file.
+    text : str
+        The contents of the file.
+    size : int
+        The number of tokens that the model has; those without a name are never read.
+    start, end, unknown : int
+        The ids there; the start may be the end.
+    where : Path
+        The file that messages name.
+
+    Raises
+    ------
+    FileError
+        If a token has the name of one of our specials.
+    """
+    names = {number: token for token, number in tokenizer.get_vocab(with_added_tokens=True).items()}
     specials = [None, start if start != end else None, end, unknown if unknown not in (start, end) else None]
     rows = order(size, specials)
     try:
@@ -170,7 +233,7 @@ def _tokeniser(folder: Path, config: Fields, size: int) -> tuple[TokenizerJson, 
         vocabulary = Vocabulary(["<unk>", *words])
         tokeniser = TokenizerJson(text, vocabulary, specials)
     except ValueError as error:
-        raise FileError(f"{path}: {error}") from error
+        raise FileError(f"{where}: {error}") from error
     begins = tokenizer.encode("a").ids[:1] == [start]
     ids = OurIds(vocabulary, np.array(rows), False)
     return tokeniser, ids if start != end else ids.with_start(end), begins

@@ -45,7 +45,7 @@ import numpy as np
 from minitransformer import ops
 from minitransformer.apps.exchange.decoders import CLASSES, read_decoder
 from minitransformer.apps.exchange.published import OurIds, Published, activation_of, arrange, read_pieces
-from minitransformer.apps.exchange.reading import Fields, Tensors, read_ids, shown
+from minitransformer.apps.exchange.reading import Fields, Tensors, read_ids, read_weights, shown
 from minitransformer.arrays import Array, to_numpy
 from minitransformer.data import START
 from minitransformer.files import FileError
@@ -134,7 +134,7 @@ def read_huggingface(folder: Path) -> Published:
     generation = folder / "generation_config.json"
     rules = Fields(generation) if generation.exists() else config
     source, target = _vocabularies(folder, config, rules)
-    take = Tensors(folder, "MarianMTModel")
+    take = Tensors("MarianMTModel", *read_weights(folder, "MarianMTModel"))
     sizes = {
         "d_model": config.integer("d_model", at_least=1),
         "n_heads": _same(config, "attention_heads", at_least=1),

@@ -172,34 +172,31 @@ def read_weights(folder: Path, model: str) -> tuple[Path, dict[str, Array]]:
 
 
 class Tensors:
-    """The tensors of a folder of transformers, each to be taken once.
+    """The tensors of a model, each to be taken once.
 
     Parameters
     ----------
-    folder : Path
-        The folder.
     model : str
-        The class of transformers that reads the same.
+        The class of transformers, or the program, that reads the same; for messages.
+    path : Path
+        Their file, for messages.
+    left : dict
+        The tensors by name; those that have not been taken.
 
     Attributes
     ----------
-    path : Path
-        For messages.
-    left : dict
-        The tensors that have not been taken, by name.
     dtype : str
         The type of those that are taken.
 
     Raises
     ------
     FileError
-        As `read_weights`; when a tensor is taken that is missing or has another shape; from ``finish``, if one is left.
+        When a tensor is taken that is missing or has another shape; from ``finish``, if one is left.
     """
 
-    def __init__(self, folder: Path, model: str) -> None:
-        self.model = model
-        self.path, self.left = read_weights(folder, model)
-        self.dtype = "float64" if any(array.dtype == np.float64 for array in self.left.values()) else "float32"
+    def __init__(self, model: str, path: Path, left: dict[str, Array]) -> None:
+        self.model, self.path, self.left = model, path, left
+        self.dtype = "float64" if any(array.dtype == np.float64 for array in left.values()) else "float32"
 
     def __call__(self, name: str, *shape: int) -> Array:
         """Return a tensor of this shape."""
