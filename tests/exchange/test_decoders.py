@@ -5,7 +5,7 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from toml_cases import cases_from_toml
+from toml_cases import cases_from_toml, toml_table
 
 import minitransformer as mt
 from minitransformer.apps.cli import main
@@ -23,29 +23,12 @@ tokenizers = pytest.importorskip("tokenizers", reason="tokenizers is not install
 pytestmark = pytest.mark.numpy_only("compared with PyTorch on the CPU")
 TEXT = "The animal didn't cross the street, 길을 건너지 않았다, because it was too tired."
 END, START, CHAT = "<|endoftext|>", "<s>", "{% for one in messages %}길 {{ one.content }}{% endfor %}"
-SIZES = {
-    **{"hidden_size": 24, "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2},
-    **{"intermediate_size": 40, "max_position_embeddings": 128},
-}
-SLOW = {
-    **{"rope_type": "llama3", "rope_theta": 5e5, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0},
-    "original_max_position_embeddings": 32,
-}
-GPT2 = {"n_embd": 24, "n_head": 4, "n_layer": 2, "n_positions": 64}
-MODELS = {
-    "gpt2": ("GPT2", GPT2),
-    "gpt2 untied": ("GPT2", {**GPT2, "activation_function": "relu", "n_inner": 30, "tie_word_embeddings": False}),
-    "llama": ("Llama", SIZES),
-    "llama 3": ("Llama", {**SIZES, "rope_parameters": SLOW, "tie_word_embeddings": True}),
-    "llama with biases": ("Llama", {**SIZES, "attention_bias": True, "rms_norm_eps": 0.01}),
-    "mistral": ("Mistral", {**SIZES, "head_dim": 10, "sliding_window": None}),
-    "qwen2": ("Qwen2", {**SIZES, "num_key_value_heads": 1}),
-}
+MODELS = toml_table(__file__, "MODELS")
 
 
 def save(folder, name, dtype=torch.float64, **changes):
     """Write a model with random weights and its tokenizer; return both."""
-    kind, options = MODELS[name]
+    kind, options = MODELS[name]["kind"], MODELS[name]["options"]
     begins = kind in ("Llama", "Mistral")
     tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)

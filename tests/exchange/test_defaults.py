@@ -59,12 +59,7 @@ def without(values, gone):
 # Marian: the defaults are those of `marian-decoder --help` and `marian --help`
 
 AUTHOR = "the search is ours, with Marian's width and length penalty; it may stop earlier or later than Marian's"
-MARIAN = {
-    "n_layers": 2, "n_decoder_layers": 1, "n_heads": 4, "d_model": 16, "d_ff": 20, "norm": "post", "activation": "relu",
-    "attention_bias": True, "output_bias": True, "layer_norm_eps": 1e-6, "position_layout": "halves",
-    "position_scale": "d_model-2", "share_embeddings": "all", "beam": 3, "alpha": 0.6, "penalty": "length",
-    "ids": [0, 0, 1, 2], "notes": [AUTHOR], "kinds": (Words, Words, True),
-}  # fmt: skip
+MARIAN = toml_table(__file__, "MARIAN") | {"notes": [AUTHOR], "kinds": (Words, Words, True)}
 MARIAN_RULES = {"models": "\n  - b.npz", "vocabs": "\n  - v.yml\n  - v.yml", "beam-size": 3, "normalize": 0.6}
 
 
@@ -99,14 +94,7 @@ def test_what_marian_omits_has_its_default(tmp_path, gone, change):
 
 NO_END = "no end token follows a source; if the model was trained with one, import it from its program"
 NO_MODEL = "there is no sentencepiece model"
-CTRANSLATE2 = {
-    "n_layers": 1, "n_decoder_layers": 1, "n_heads": 2, "d_model": 8, "d_ff": 12, "norm": "post", "final_norm": True,
-    "activation": "silu", "attention_bias": True, "output_bias": True, "layer_norm_eps": 1e-3, "source_end": True,
-    "position_layout": "halves", "position_scale": "d_model-2", "first_position": 1, "share_embeddings": False,
-    "scale_embeddings": False, "beam": 2, "alpha": 1.0, "penalty": "length", "full_beam": True, "stop": "full",
-    "most_written": 256, "least_written": 1, "limit_ends": True, "ids": [0, 6, 5, 4], "notes": [NO_MODEL],
-    "kinds": (Words, Words, True),
-}  # fmt: skip
+CTRANSLATE2 = toml_table(__file__, "CTRANSLATE2") | {"notes": [NO_MODEL], "kinds": (Words, Words, True)}
 
 
 def write_ctranslate2_folder(folder, gone=(), **how):
@@ -164,13 +152,12 @@ def test_the_specification_decides_the_heads_of_ctranslate2(tmp_path):
 NO_LIMIT = "no max_length is given"
 CUT_OFF = "a translation that is cut off at the limit counts less than any that has ended"
 NEVER = "padding and the start are never written, though bad_words_ids does not forbid both"
-HUGGINGFACE = {
-    **SIZES, "n_decoder_layers": 1, "dropout": 0.3, "share_embeddings": "target", "scale_embeddings": True,
-    "attention_bias": True, "output_bias": True, "activation": "silu", "position_layout": "halves", "dtype": "float32",
-    "beam": 4, "alpha": 0.5, "penalty": "length", "full_beam": True, "stop": "full", "renormalise": True,
-    "most_written": 11, "force_end": True, "forbidden": [6, 8], "ids": [V, V, 1, 2], "notes": [],
+HUGGINGFACE = toml_table(__file__, "HUGGINGFACE") | {
+    **SIZES,
+    "ids": [V, V, 1, 2],
+    "notes": [],
     "kinds": (Pieces, Pieces, False),
-}  # fmt: skip
+}
 RULES = {
     "num_beams": 4, "length_penalty": 0.5, "early_stopping": True, "renormalize_logits": True, "max_length": 12,
     "forced_eos_token_id": 0, "bad_words_ids": [[V - 1], [4], [6]],
@@ -445,14 +432,6 @@ def test_an_option_of_both_stacks_comes_before_one_that_is_said_once(tmp_path):
 # ---------------------------------------------------------------------------------------------------------------------
 # Each spelling, type and edge
 
-YAML = {
-    "word: 0": "word", "'it''s': 0": "it's", '"a\\"b": 0': 'a"b', '"\\u00e9\\x41\\t\\\\": 0': "éA\t\\",
-    '"\\0\\n\\r": 0': "\0\n\r",
-    "a:b: 0": "a:b", "? a long key\n: 0": "a long key",
-    "? 'quoted ''key'''\n:   0": "quoted 'key'", "':': 0": ":", "'\u2581x': 0 ": "\u2581x",
-}  # fmt: skip
-
-
 OTHER_WORDS = {
     "decoder-ffn-depth": ("2", "0"), "ffn-depth": ("2",), "postprocess-emb": ("", "d"), "tied-layers": ("", "[]"),
     "train-position-embeddings": ("false",), "rnn-projection": ("false",),
@@ -481,7 +460,7 @@ def test_one_table_of_marian_is_not_for_two_vocabularies(tmp_path):
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_tokens_of_marian_in_every_spelling(tmp_path, end):
     write_marian(tmp_path)
-    for line, token in YAML.items():
+    for line, token in toml_table(__file__, "YAML").items():
         lines = [line.replace(": 0", ": 2").replace(":   0", ":   2"), "</s>: 0", "<unk>: 1"]
         lines += [f"t{number}: {number}" for number in range(3, 14)]
         (tmp_path / "v.yml").write_text(end.join("\n".join(lines).split("\n")), encoding="utf-8", newline="")
