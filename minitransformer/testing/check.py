@@ -164,12 +164,8 @@ def _examine(
     """Return the report on a case, and the claim if there are gradients to compare."""
     try:
         return _compare(Claim(case, rng, d_output), max_entries, n_directions)
-    except Stop as stop:
-        return Report(case.name, stop.verdict, stop.cause), None
-    except Malformed as error:
-        return Report(case.name, "malformed", str(error)), None
-    except Mutates as error:
-        return Report(case.name, "mutates", str(error)), None
+    except (Stop, Malformed, Mutates) as stop:
+        return Report(case.name, stop.verdict, str(stop)), None
 
 
 def _compare(claim: Claim, max_entries: int, n_directions: int) -> tuple[Report, Claim]:

@@ -31,7 +31,6 @@ class Stop(Exception):
     def __init__(self, verdict: Verdict, cause: str) -> None:
         super().__init__(cause)
         self.verdict: Verdict = verdict
-        self.cause = cause
 
 
 class Claim(Measurement):
@@ -226,23 +225,18 @@ class Claim(Measurement):
             different = ~np.isclose(first, second, rtol=SAME * self.eps, atol=0)
             index = tuple(int(n) for n in np.argwhere(different)[0])
             cause = f"{title}{at(index)} is {first[index]:.9g} in one call and {second[index]:.9g} in the next; "
-            if changed:
-                cause += f"{who} changes {_list(changed)}, which the function captures"
-            else:
-                cause += "seed the randomness inside the function, or pass a generator as an input"
+            captured = f"{who} changes {_list(changed)}, which the function captures" if changed else ""
+            cause += captured or "seed the randomness inside the function, or pass a generator as an input"
             raise Stop("nondeterministic", cause)
 
     def _require_same_gradients(self, second: dict[int, Array]) -> None:
         for i, first in self.gradients.items():
             if nearly_same(first, second[i], SAME * self.eps):
                 continue
-            changed = self._hidden.changes()
+            changed = _list(self._hidden.changes())
+            captured = changed and f"the backward pass changes {changed}, which it captures"
             cause = f"{self.case.label(i)} differs in two calls of the backward pass with the same arguments; "
-            if changed:
-                cause += f"the backward pass changes {_list(changed)}, which it captures"
-            else:
-                cause += "does it add to an array that it keeps?"
-            raise Stop("nondeterministic", cause)
+            raise Stop("nondeterministic", cause + (captured or "does it add to an array that it keeps?"))
 
 
 def _list(names: list[str]) -> str:

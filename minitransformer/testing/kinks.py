@@ -22,16 +22,17 @@ def find_kink(steps: list[Step], noise: float) -> Slope | None:
     clear = [s for s in steps if 1e3 * s.rounding < max(abs(s.left), abs(s.right))][-3:]
     if len(clear) < 3 or any(s.jump <= 64 * s.rounding + 1e-6 * (abs(s.left) + abs(s.right)) for s in clear):
         return None
-    last = clear[-1]
-    if all(max(abs(s.left - last.left), abs(s.right - last.right)) < SAME * last.jump for s in clear):
-        sides = min(last.left, last.right), max(last.left, last.right)
+    last, slopes = clear[-1], [(s.left, s.right) for s in clear]
+    if _agree(slopes):
+        sides = min(slopes[-1]), max(slopes[-1])
         return Slope(last.slope, last.rounding, sides)  # the kink itself causes the other signs of an error
-    rises = [(s.left * s.h, s.right * s.h) for s in clear]
-    if all(
-        max(abs(left - rises[-1][0]), abs(right - rises[-1][1])) < SAME * last.jump * last.h for left, right in rises
-    ):
-        return Slope(float("inf"), 0.0)
-    return None
+    return Slope(float("inf"), 0.0) if _agree([(s.left * s.h, s.right * s.h) for s in clear]) else None
+
+
+def _agree(pairs: list[tuple[float, float]]) -> bool:
+    """Return whether the numbers of each side differ far less than the two sides of the last pair."""
+    (left, right), most = pairs[-1], SAME * abs(pairs[-1][1] - pairs[-1][0])
+    return all(abs(one - left) < most and abs(other - right) < most for one, other in pairs)
 
 
 def steps_closer(

@@ -14,7 +14,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -24,6 +24,8 @@ from minitransformer.testing.dtypes import Precision, precision_of
 
 class Malformed(Exception):
     """A function or its backward pass returned something that cannot be a value or gradients."""
+
+    verdict: Literal["malformed"] = "malformed"
 
 
 def leaves(value: Any, name: str = "") -> list[tuple[str, Any]]:

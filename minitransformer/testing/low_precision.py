@@ -15,11 +15,11 @@ large R explains is neither right nor wrong.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from minitransformer.arrays import Array
+from minitransformer.testing.case import is_float
 from minitransformer.testing.claim import ROUNDINGS, Claim
 from minitransformer.testing.dtypes import EPS
 from minitransformer.testing.measurement import UNCLEAR
@@ -117,10 +117,10 @@ def _agree(claim: Claim, wide: Claim) -> bool:
     for _ in range(TRIES):
         inputs = claim.nearby(NEARBY)
         with np.errstate(all="ignore"):
-            change = claim.case.value(inputs) - wide.case.value([_in_float64(x) for x in inputs]) - error
+            change = (
+                claim.case.value(inputs)
+                - wide.case.value([x.astype(np.float64) if is_float(x) else x for x in inputs])
+                - error
+            )
         spread = max(spread, float(np.abs(change[np.isfinite(change)]).max(initial=0.0)))
     return bool(np.abs(error).max() <= SPREAD * spread)
-
-
-def _in_float64(x: Any) -> Any:
-    return x.astype(np.float64) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x

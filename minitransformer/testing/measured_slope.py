@@ -30,7 +30,7 @@ class Slope(NamedTuple):
         return outside / max(abs(low), abs(high), abs(claimed), self.error / tolerance)
 
 
-def relative_error(a: Any, b: Any, floor: Any = 0.0) -> Any:
+def relative_error(a: Any, b: Any, floor: Any) -> Any:
     """Return |a - b| / max(|a|, |b|, floor), entry by entry; 0 where a and b are equal.
 
     Parameters

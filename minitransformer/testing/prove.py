@@ -191,7 +191,7 @@ def _compare_composed(case: Case, result: Result, rng: np.random.Generator) -> W
     for i, gradient in result.gradients.items():
         pairs.append((case.label(i), case.names[i], to_numpy(gradient), to_numpy(theirs[i])))
     for sizes in sizes_of_terms(case, result, rng):
-        errors = [_relative_errors(a, b, size) for (*_, a, b), size in zip(pairs, sizes, strict=True)]
+        errors = [relative_error(*_numbers(a, b), size) for (*_, a, b), size in zip(pairs, sizes, strict=True)]
         if all(np.max(found, initial=0.0) <= COMPOSED_TOLERANCE for found in errors):
             break
     for (label, name, a, b), found, size in zip(pairs, errors, sizes, strict=True):
@@ -207,11 +207,6 @@ def _compare_composed(case: Case, result: Result, rng: np.random.Generator) -> W
                 f"(of terms of size {size[index]:.2g})"
             )
     return way
-
-
-def _relative_errors(a: Array, b: Array, size: Array) -> Array:
-    """Return the difference of two results, entry by entry, relative to them and to the size of their terms."""
-    return np.where(change(a, b) == 0, 0.0, relative_error(*_numbers(a, b), size))
 
 
 def _numbers(a: Array, b: Array) -> tuple[Array, Array]:

@@ -61,7 +61,7 @@ class Report:
     def errors(self) -> list[tuple[float, float]]:
         """Steps h and the error ``|(L(x + h) - L(x - h)) / 2h - gradient|`` at the worst entry, when first read.
 
-        For a right gradient it falls as h² until rounding takes over.
+        For a right gradient it falls as h² until rounding takes over. Empty at a kink, where no error falls.
         """
         return self.measure_errors()
 
@@ -84,11 +84,8 @@ class Report:
     def _plateau(self) -> list[str]:
         """Return a line on the steps at which the error at the worst entry is the same: it shows that the claim is off.
 
-        The error is the one with which those of most other steps agree. At a kink that of no claim falls.
+        The error is the one with which those of most other steps agree.
         """
-        worst = self.worst
-        if worst is not None and any(one.name == worst.input and worst.index in one.kinks for one in self.inputs):
-            return []
         most: list[tuple[float, float]] = []
         middle, off = 0.0, 0.0
         for _, error in self.errors:

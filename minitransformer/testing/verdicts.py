@@ -56,14 +56,11 @@ def judge(claim: Claim, compared: Mapping[int, InputReport], why_not_float64: st
 def judge_rounding(report: Report, claim: Claim, found: list[Loss]) -> None:
     """Change the verdict on a gradient that is right in float64, if rounding in the inputs' own precision spoils it."""
     report.measured = f"measured in float64; the gradient in {claim.precision} agrees up to rounding"
-    for verdict in ("wrong", "undecided"):
-        for loss in found:
-            if loss.verdict == verdict:
-                report.worst = Entry(claim.case.names[loss.i], loss.index, loss.found, loss.expected)
-                report.verdict, report.measure_errors = loss.verdict, list
-                report.cause = _why_lost(claim, loss)
-                report.measured = "measured in float64"
-                return
+    worst = next((loss for verdict in ("wrong", "undecided") for loss in found if loss.verdict == verdict), None)
+    if worst is not None:
+        report.worst = Entry(claim.case.names[worst.i], worst.index, worst.found, worst.expected)
+        report.verdict, report.measure_errors, report.cause = worst.verdict, list, _why_lost(claim, worst)
+        report.measured = "measured in float64"
 
 
 def _why_lost(claim: Claim, loss: Loss) -> str:
@@ -102,5 +99,6 @@ def _why_unclear(claim: Claim, record: InputReport, why_not_float64: str) -> str
 def _report(claim: Claim, verdict: Verdict, cause: str, record: InputReport, records: list[InputReport]) -> Report:
     entry = Entry(record.name, record.worst_index, record.claim, record.measurement)
     report = Report(claim.case.name, verdict, cause, entry, records)
-    report.measure_errors = partial(errors_over_steps, claim, record)
+    if record.sides is None:
+        report.measure_errors = partial(errors_over_steps, claim, record)
     return report

@@ -76,7 +76,6 @@ def rule_sources() -> dict[str, Source]:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "_rule":
             [name, *_] = node.args
             assert isinstance(name, ast.Constant)
-            assert node.end_lineno is not None
-            place = rules.__file__ and file.relative_to(PACKAGE).as_posix()
+            place = file.relative_to(PACKAGE).as_posix()
             found[str(name.value)] = Source(place, node.lineno, lines[node.lineno - 1 : node.end_lineno])
     return found

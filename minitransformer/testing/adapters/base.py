@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -32,6 +32,8 @@ class Flat(Protocol):
 
 class Mutates(Exception):
     """A backward pass writes into the gradient of its output, which others may use."""
+
+    verdict: Literal["mutates"] = "mutates"
 
 
 class Adapter(ABC):
