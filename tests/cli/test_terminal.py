@@ -6,8 +6,8 @@ import sys
 import threading
 from pathlib import Path
 
+import made_up
 import pytest
-from bench import made_up
 from toml_cases import toml_table
 
 from minitransformer import ops

@@ -1,31 +1,16 @@
 """The picture of the changes since the paper, from results that are made up."""
 
 import pytest
+from made_up import CHANGES
 from matplotlib.figure import Figure
 
 from minitransformer.apps.plots import changes_picture, save
 from minitransformer.apps.plots.changes import COLOURS, MARGIN, MARKERS, draw_changes
 
 
-def row(*values, **rest):
-    return {"changes": {"norm": "pre"}, "ratio": {"values": values, **rest}}
-
-
-RESULT = {
-    "title": "numbers", "measure": "bits per token", "seeds": [0, 1, 2], "level": 0.95,
-    "rows": {
-        "base": {"changes": {}, "bits": [1.0, 2.0, 3.0]},
-        "pre-norm": row(0.25, 0.5, 0.5, mean=0.4, low=0.3, high=0.7, p=0.01),
-        "GELU": row(0.5, 1, 2, mean=1.2, low=1.1, high=2.5, p=0.3),
-        "ALiBi": row(1, 2, 4, mean=2, low=1.5, high=50, p=0.04),
-    },
-}  # fmt: skip
-"""The interval of GELU leaves out 1, but p decides about the colour."""
-
-
 def test_rows_intervals_and_colours():
     axes = Figure().add_subplot()
-    draw_changes(axes, RESULT)
+    draw_changes(axes, CHANGES)
     assert [label.get_text() for label in axes.get_yticklabels()] == ["pre-norm", "GELU", "ALiBi"]
     assert axes.get_ylim()[0] > axes.get_ylim()[1]  # the first row is on top
     intervals = [line for line in axes.lines if line.get_linewidth() == 2.2]
@@ -44,5 +29,5 @@ def test_rows_intervals_and_colours():
 
 
 def test_a_png_is_written(tmp_path):
-    save(changes_picture(RESULT), tmp_path / "picture.png")
+    save(changes_picture(CHANGES), tmp_path / "picture.png")
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")

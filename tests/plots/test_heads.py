@@ -2,26 +2,13 @@
 
 import numpy as np
 import pytest
+from made_up import BEFORE, HEADS, OWN, SPREAD
 
 from minitransformer.apps.plots import heads_picture, save
 
-OFFSETS = [-2, -1, 0, 1, 2]
-
-
-def layer(kind, number, *rows):
-    heads = [{"offsets": row, "content": 0.25} for row in rows]
-    return {"kind": kind, "layer": number, "heads": heads}
-
-
-BEFORE, OWN, SPREAD = [0, 1, 0, 0, 0], [0, 0, 1, 0, 0], 5 * [0.2]
-RESULT = {
-    "offsets": OFFSETS,
-    "layers": [layer("encoder", 1, OWN, SPREAD), layer("encoder", 2, SPREAD, BEFORE), layer("cross", 1, BEFORE, OWN)],
-}
-
 
 def test_each_head_is_a_row_and_a_missing_layer_stays_empty():
-    top, cross, below, empty = heads_picture(RESULT).axes[:4]
+    top, cross, below, empty = heads_picture(HEADS).axes[:4]
     assert [axes.get_title(loc="left") for axes in (top, cross, below)] == [
         "encoder self-attention, layer 1", "cross-attention, layer 1", "encoder self-attention, layer 2",
     ]  # fmt: skip
@@ -36,5 +23,5 @@ def test_each_head_is_a_row_and_a_missing_layer_stays_empty():
 
 @pytest.mark.parametrize("ending", ["png", "svg"])
 def test_a_file_is_written(tmp_path, ending):
-    save(heads_picture(RESULT), tmp_path / f"heads.{ending}")
+    save(heads_picture(HEADS), tmp_path / f"heads.{ending}")
     assert (tmp_path / f"heads.{ending}").stat().st_size > 1000

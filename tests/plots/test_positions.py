@@ -2,21 +2,17 @@
 
 import numpy as np
 import pytest
+from made_up import POSITIONS, SEEDS, TASK
 from matplotlib.figure import Figure
 
 from minitransformer.apps.plots import positions_picture
 from minitransformer.apps.plots.recall import LINES, SHIFT, draw_positions
 
-KINDS = ("sinusoidal", "learned", "rotary", "alibi", "none")
-SEEDS = [{"accuracy": [1.0, 0.5], "weight": [0.9, 0.1]}, {"accuracy": [1.0, 0.3], "weight": [0.7, 0.3]}]
-TASK = {"title": "a task", "chance": 0.25, "kinds": dict.fromkeys(KINDS, SEEDS)}
-RESULT = {"lengths": [32, 128], "sizes": {"n": 32}, "tasks": {"one": TASK, "two": TASK}}
-
 
 @pytest.mark.parametrize(("what", "means"), [("accuracy", [1.0, 0.4]), ("weight", [0.8, 0.2])])
 def test_lines_are_means_within_the_range_of_the_seeds(what, means):
     axes = Figure().add_subplot()
-    draw_positions(axes, RESULT, "one", what)
+    draw_positions(axes, POSITIONS, "one", what)
     lines = [line for line in axes.lines if not line.get_label().startswith("_")]
     assert [line.get_label() for line in lines] == ["sinusoidal", "learned", "rotary", "ALiBi", "no positions"]
     chance = [list(line.get_ydata()) for line in axes.lines if line.get_label().startswith("_")]
@@ -32,13 +28,13 @@ def test_lines_are_means_within_the_range_of_the_seeds(what, means):
 
 def test_one_seed_has_no_range():
     axes = Figure().add_subplot()
-    draw_positions(axes, RESULT | {"tasks": {"one": TASK | {"kinds": {"none": SEEDS[:1]}}}}, "one", "accuracy")
+    draw_positions(axes, POSITIONS | {"tasks": {"one": TASK | {"kinds": {"none": SEEDS[:1]}}}}, "one", "accuracy")
     assert not axes.collections
     assert axes.lines[0].get_ydata().tolist() == [1.0, 0.5]
 
 
 def test_each_task_has_a_column():
-    figure = positions_picture(RESULT)
+    figure = positions_picture(POSITIONS)
     titles = [axes.get_title(loc="left") for axes in figure.axes]
     labels = [axes.get_ylabel() for axes in figure.axes]
     assert titles == ["a task", "a task", "", ""]

@@ -2,36 +2,18 @@
 
 import numpy as np
 import pytest
+from made_up import EXTRAPOLATION, REACHES, RECALL, N
 from matplotlib.figure import Figure
 
 from minitransformer.apps.plots import extrapolation_picture, recall_picture, save
 from minitransformer.apps.plots.recall import SPREAD, WINDOW, draw_extrapolation, draw_recall
-
-KINDS = {"self-attention": None, "recurrent": None, "convolutional": 15, "restricted self-attention": 8}
-RECALL = {
-    "chance": 0.125,
-    "distances": [1, 8, 9],
-    "kinds": {
-        name: {"reach": reach, "points": [{"distance": d, "accuracy": [1 / d, 1 / (d + 1)]} for d in (1, 8, 9)]}
-        for name, reach in KINDS.items()
-    },
-}
-N, DISTANCE, TIMES = 32, 5, 4
-STEP = np.where(np.arange(DISTANCE, N * TIMES) < N, 1.0, 0.25).tolist()
-EXTRAPOLATION = {
-    "chance": 0.125,
-    "distance": DISTANCE,
-    "times": TIMES,
-    "sizes": {"n": N},
-    "kinds": {name: {p: {"accuracy": [STEP, STEP]} for p in ("sinusoidal", "learned")} for name in KINDS},
-}
 
 
 def test_lines_and_reaches():
     axes = Figure().add_subplot()
     draw_recall(axes, RECALL)
     lines = {line.get_label(): line for line in axes.lines if not line.get_label().startswith("_")}
-    assert lines.keys() == KINDS.keys()
+    assert lines.keys() == REACHES.keys()
     for line, band, up in zip(lines.values(), axes.collections, SPREAD, strict=True):
         corners = band.get_paths()[0].vertices
         for distance in (1, 8, 9):

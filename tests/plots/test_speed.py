@@ -1,12 +1,7 @@
 """The pictures of speed, from results that are made up."""
 
-import sys
-from pathlib import Path
-
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "bench"))
 import made_up
+import pytest
 
 from minitransformer.apps.plots import growth_curves, save, speed_bars
 

@@ -1,12 +1,7 @@
 """The picture of Table 1, from a result that is made up."""
 
-import sys
-from pathlib import Path
-
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "bench"))
 import made_up
+import pytest
 
 from minitransformer.apps.plots import paths_picture, save, table1_picture
 

@@ -2,26 +2,14 @@ import warnings
 
 import numpy as np
 import pytest
+from made_up import evaluation, metrics, training
 
 from minitransformer.apps.plots import training_curves
 from minitransformer.apps.plots.curves import curves_figure, duration, smooth
 
 
-def training(step, loss):
-    return {"step": step, "loss": loss, "learning_rate": step * 1e-5, "tokens_per_second": 2e4, "seconds": step / 20}
-
-
-def evaluation(step, share):
-    return {"step": step, "exact_match": share, "token_accuracy": (1 + share) / 2, "seconds": step / 20}
-
-
-def run(steps, fall):
-    lines = [training(step, 4.0 * fall ** (-step / steps)) for step in range(1, steps + 1)]
-    return lines + [evaluation(step, step / steps) for step in range(20, steps + 1, 20)]
-
-
 def test_a_run_has_three_panels():
-    figure = curves_figure(run(100, fall=4), "copy")
+    figure = curves_figure(metrics(100, fall=4), "copy")
     loss, accuracy, rate = figure.axes
     assert loss.get_title(loc="left") == "copy"
     assert [loss.get_ylabel(), accuracy.get_ylabel(), rate.get_ylabel()] == ["loss", "correct, %", "learning\nrate"]
@@ -37,7 +25,9 @@ def test_a_run_has_three_panels():
 
 
 def test_bleu_is_drawn_beside_the_shares():
-    lines = [line | ({"bleu": 30.0 + line["step"] / 10} if "exact_match" in line else {}) for line in run(100, fall=4)]
+    lines = [
+        line | ({"bleu": 30.0 + line["step"] / 10} if "exact_match" in line else {}) for line in metrics(100, fall=4)
+    ]
     accuracy = curves_figure(lines).axes[1]
     bleu, *others = accuracy.get_lines()
     np.testing.assert_allclose(bleu.get_ydata(), [32, 34, 36, 38, 40])
@@ -48,7 +38,7 @@ def test_bleu_is_drawn_beside_the_shares():
 
 @pytest.mark.parametrize(("fall", "scale"), [(4, "linear"), (40, "log"), (1e6, "log")])
 def test_the_range_chooses_the_scale(fall, scale):
-    figure = curves_figure(run(100, fall))
+    figure = curves_figure(metrics(100, fall))
     assert figure.axes[0].get_yscale() == scale
     figure.canvas.draw()
     low, high = figure.axes[0].get_ylim()

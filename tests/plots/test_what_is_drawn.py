@@ -2,16 +2,12 @@
 
 import errno
 import os
-import sys
 from copy import deepcopy
-from pathlib import Path
 
+import made_up
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "bench"))
-import made_up
 
 from minitransformer.apps.plots import extrapolation_picture, growth_curves, speed_bars, table1_picture
 from minitransformer.apps.plots.fonts import face_for

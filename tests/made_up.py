@@ -1,5 +1,7 @@
 """Results that nobody measured, in the shape that the measuring has."""
 
+import numpy as np
+
 from minitransformer.apps.bench import CONFIGURATIONS
 from minitransformer.apps.bench.account import KINDS
 from minitransformer.apps.bench.anatomy import summarise_anatomy
@@ -160,3 +162,81 @@ def table1():
             ),
         },
     }
+
+
+def training(step, loss):
+    return {"step": step, "loss": loss, "learning_rate": step * 1e-5, "tokens_per_second": 2e4, "seconds": step / 20}
+
+
+def evaluation(step, share):
+    return {"step": step, "exact_match": share, "token_accuracy": (1 + share) / 2, "seconds": step / 20}
+
+
+def metrics(steps, fall):
+    lines = [training(step, 4.0 * fall ** (-step / steps)) for step in range(1, steps + 1)]
+    return lines + [evaluation(step, step / steps) for step in range(20, steps + 1, 20)]
+
+
+def change(*values, **rest):
+    return {"changes": {"norm": "pre"}, "ratio": {"values": values, **rest}}
+
+
+CHANGES = {
+    "title": "numbers", "measure": "bits per token", "seeds": [0, 1, 2], "level": 0.95,
+    "rows": {
+        "base": {"changes": {}, "bits": [1.0, 2.0, 3.0]},
+        "pre-norm": change(0.25, 0.5, 0.5, mean=0.4, low=0.3, high=0.7, p=0.01),
+        "GELU": change(0.5, 1, 2, mean=1.2, low=1.1, high=2.5, p=0.3),
+        "ALiBi": change(1, 2, 4, mean=2, low=1.5, high=50, p=0.04),
+    },
+}  # fmt: skip
+"""The interval of GELU leaves out 1, but p decides about the colour."""
+
+
+OFFSETS = [-2, -1, 0, 1, 2]
+
+
+def attention_layer(kind, number, *rows):
+    heads = [{"offsets": row, "content": 0.25} for row in rows]
+    return {"kind": kind, "layer": number, "heads": heads}
+
+
+BEFORE, OWN, SPREAD = [0, 1, 0, 0, 0], [0, 0, 1, 0, 0], 5 * [0.2]
+HEADS = {
+    "offsets": OFFSETS,
+    "layers": [
+        attention_layer("encoder", 1, OWN, SPREAD),
+        attention_layer("encoder", 2, SPREAD, BEFORE),
+        attention_layer("cross", 1, BEFORE, OWN),
+    ],
+}
+
+
+REACHES = {"self-attention": None, "recurrent": None, "convolutional": 15, "restricted self-attention": 8}
+RECALL = {
+    "chance": 0.125,
+    "distances": [1, 8, 9],
+    "kinds": {
+        name: {"reach": reach, "points": [{"distance": d, "accuracy": [1 / d, 1 / (d + 1)]} for d in (1, 8, 9)]}
+        for name, reach in REACHES.items()
+    },
+}
+N, DISTANCE, TIMES = 32, 5, 4
+STEP = np.where(np.arange(DISTANCE, N * TIMES) < N, 1.0, 0.25).tolist()
+EXTRAPOLATION = {
+    "chance": 0.125,
+    "distance": DISTANCE,
+    "times": TIMES,
+    "sizes": {"n": N},
+    "kinds": {name: {p: {"accuracy": [STEP, STEP]} for p in ("sinusoidal", "learned")} for name in REACHES},
+}
+
+
+POSITION_KINDS = ("sinusoidal", "learned", "rotary", "alibi", "none")
+SEEDS = [{"accuracy": [1.0, 0.5], "weight": [0.9, 0.1]}, {"accuracy": [1.0, 0.3], "weight": [0.7, 0.3]}]
+TASK = {"title": "a task", "chance": 0.25, "kinds": dict.fromkeys(POSITION_KINDS, SEEDS)}
+POSITIONS = {"lengths": [32, 128], "sizes": {"n": 32}, "tasks": {"one": TASK, "two": TASK}}
+
+
+STEPS = np.logspace(-8, 0, 9)
+ERRORS = {"central": STEPS**2 + 1e-16 / STEPS, "extrapolated": STEPS**4 + 1e-16 / STEPS}
