@@ -90,7 +90,7 @@ def attention_maps(
     ValueError
         If `maps` is empty or has another key, a shape does not fit the tokens, or a weight is outside 0..1.
     """
-    save(maps_figure(maps, source, target, title, target_input=target_input), path, dpi=160)
+    save(maps_figure(maps, source, target, title, target_input=target_input), path)
 
 
 def maps_figure(

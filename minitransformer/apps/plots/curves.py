@@ -44,7 +44,7 @@ def training_curves(metrics: Sequence[Mapping[str, Any]], path: Path | str, titl
     ValueError
         If there is nothing to draw, or a line has no step.
     """
-    save(curves_figure(metrics, title), path, dpi=160)
+    save(curves_figure(metrics, title), path)
 
 
 def curves_figure(metrics: Sequence[Mapping[str, Any]], title: str = "") -> Figure:

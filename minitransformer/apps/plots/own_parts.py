@@ -65,7 +65,7 @@ def model_parts(stacks: Mapping[str, Sequence[Box]], path: Path | str) -> None:
     path : Path or str
         The file to write.
     """
-    save(parts_figure(stacks), path, dpi=160)
+    save(parts_figure(stacks), path)
 
 
 def parts_figure(stacks: Mapping[str, Sequence[Box]]) -> Figure:
@@ -159,7 +159,7 @@ def compare_losses(runs: Mapping[str, Sequence[Mapping[str, Any]]], path: Path |
     path : Path or str
         The file to write.
     """
-    save(losses_figure(runs), path, dpi=160)
+    save(losses_figure(runs), path)
 
 
 def losses_figure(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Figure:
