@@ -36,15 +36,6 @@ def test_german_splits_in_one_way_only():
         assert ways_to_split(spell(number, "de"), GERMAN) == 1
 
 
-@cases_from_toml
-def test_german_morphemes(number, morphemes):
-    task = build("numbers", to="de")
-    text = morphemes.replace(" ", "")
-    assert spell(number, "de") == text
-    assert task.target_tokens(text) == morphemes.split()
-    assert task.join_target(morphemes.split()) == text
-
-
 def test_no_german_character_is_lost():
     task = build("numbers", to="de")
     text = "sechsend und\nzwölf!"
@@ -52,7 +43,7 @@ def test_no_german_character_is_lost():
 
 
 @cases_from_toml
-def test_french_and_korean_tokens(to, number, tokens):
+def test_tokens(to, number, tokens):
     task = build("numbers", to=to)
     assert task.target_tokens(spell(number, to)) == tokens
     assert task.join_target(tokens) == spell(number, to)

@@ -10,7 +10,7 @@ from tqdm import tqdm
 from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.learn import Book, Exercise, bank, command, trainings
 from minitransformer.apps.learn.answers import Missing
-from minitransformer.apps.learn.language import fill, said
+from minitransformer.apps.learn.language import fill, said, say_lines
 from minitransformer.apps.learn.verdict import Wrong
 from minitransformer.arrays import using
 
@@ -53,7 +53,7 @@ def run_training(book: Book, number: str | None) -> int:
         line = command("check", disagreement.name, folder=book.folder)
         print(f"{fill(words)}\n\n{disagreement}\n\n{said(f'(`{line}` looks for the cause)')}")
         return 1
-    print(report.format())
+    print(say_lines(report.format()))
     return 0
 
 

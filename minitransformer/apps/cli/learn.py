@@ -26,7 +26,7 @@ from minitransformer.apps.cli.tutorials import CLONE
 from minitransformer.apps.learn import Book, Exercise, bank, command, find, find_folder, judge_in_child, last_save
 from minitransformer.apps.learn.assembly import FILE, assemble, parts_needed
 from minitransformer.apps.learn.grading import grade, read_submission
-from minitransformer.apps.learn.language import LANGUAGES, fill, said, say_source, speaking
+from minitransformer.apps.learn.language import LANGUAGES, fill, language, said, say_source, speaking
 from minitransformer.console import WIDTH, gather, spread
 from minitransformer.durable import write_whole
 
@@ -45,7 +45,11 @@ class _Speak(argparse.Action):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the choice of a language, and translate the help."""
+    """Add the choice of a language, and translate the help; an unknown language in the environment is refused."""
+    try:
+        language()
+    except ValueError as error:
+        parser.error(f"{error}")
     parser.add_argument("--lang", action=_Speak, choices=tuple(LANGUAGES), help=LANG, default=argparse.SUPPRESS)
     vars(parser)["said"] = said
 

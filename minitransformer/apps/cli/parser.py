@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -36,15 +37,24 @@ class Parser(argparse.ArgumentParser):
 
     def format_help(self) -> str:
         """Return the help, each text as ``said`` returns it."""
-        for texts, name in [(self, "description"), *((action, "help") for action in self._actions)]:
+        titles = ((group, "title") for group in self._action_groups)
+        for texts, name in [(self, "description"), *titles, *((action, "help") for action in self._actions)]:
             text = getattr(texts, name)
             if text and text is not argparse.SUPPRESS:  # argparse knows this text by its identity
                 setattr(texts, name, spread(self.said(text.strip())))
-        return gather(super().format_help())
+        return self._say_usage(gather(super().format_help())).replace("(default:", self.said("(default:"))
+
+    def format_usage(self) -> str:
+        """Return the usage, as ``said`` returns it."""
+        return self._say_usage(super().format_usage())
+
+    def _say_usage(self, text: str) -> str:
+        return self.said("usage:") + text.removeprefix("usage:")
 
     def error(self, message: str) -> NoReturn:
         """Print the usage and a message in one line, and end with status 2."""
-        super().error(one_line(message))
+        self.print_usage(sys.stderr)
+        self.exit(2, f"{self.prog}: {self.said('error')}: {one_line(self.said(message))}\n")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         choices = [str(choice) for choice in action.choices or ()]

@@ -23,9 +23,19 @@ VARIABLE = "MINITRANSFORMER_LANG"
 
 
 def language() -> str:
-    """Return the language, ``en`` or ``ko``; `MINITRANSFORMER_LANG` names it, or else the locale."""
-    names = filter(None, map(os.environ.get, (VARIABLE, "LC_ALL", "LC_MESSAGES", "LANG")))
-    wanted = re.split("[^a-z]", next(names, ""))[0]  # such as ko_KR.UTF-8
+    """Return the language, ``en`` or ``ko``; `MINITRANSFORMER_LANG` names it, or else the locale.
+
+    Raises
+    ------
+    ValueError
+        If `MINITRANSFORMER_LANG` names another one. A locale may: English takes its place.
+    """
+    chosen = os.environ.get(VARIABLE)
+    names = filter(None, [chosen, *map(os.environ.get, ("LC_ALL", "LC_MESSAGES", "LANG"))])
+    wanted = re.split("[^a-z]", next(names, "").lower())[0]  # such as ko_KR.UTF-8
+    if chosen and wanted not in LANGUAGES:
+        known = " or ".join(LANGUAGES)
+        raise ValueError(f"found {VARIABLE}={chosen}, expected {known}; set it to one of them, or unset it")
     return wanted if wanted in LANGUAGES else "en"
 
 
