@@ -85,15 +85,13 @@ def card(entry: Entry, training: str) -> str:
     text, name = entry.card, anchor(entry.name)
     on_a_host = re.sub(r"[^\w\- ]", "", entry.name.lower()).replace(" ", "-")
     place = f'<a id="{name}"></a>\n\n' if name != on_a_host else ""
-    facts = [f"{text.effect or effect(entry)}. Training: {training}."]
+    says = f"{text.says}\n\n" * bool(text.says)
+    facts = [f"{text.effect or effect(entry)}."] + [f"Training: {training}."] * (training != "same")
     facts += [f"Missed: {text.missed}"] * bool(text.missed) + [f"Caught by: {text.caught}"]
     facts += [f"Elsewhere: {text.met}"] * bool(text.met)
     facts += [f"Exercise [`{text.exercise}`](guides/exercises.md)."] * bool(text.exercise)
     facts += [f"[Code](../{code(entry)}#{name})"]
-    return (
-        f"\n{place}### {entry.name}\n\n{text.says}\n\n"
-        f"```diff\n- {text.wrong}\n+ {text.right}\n```\n\n{' '.join(facts)}\n"
-    )
+    return f"\n{place}### {entry.name}\n\n{says}```diff\n- {text.wrong}\n+ {text.right}\n```\n\n{' '.join(facts)}\n"
 
 
 def links(entry: Entry) -> str:

@@ -27,8 +27,8 @@ class Card:
 
     wrong: str
     right: str
-    says: str
     caught: str
+    says: str = ""
     missed: str = ""
     met: str = ""
     exercise: str = ""
