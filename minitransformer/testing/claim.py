@@ -167,9 +167,8 @@ class Claim(Measurement):
         if not np.isfinite(output.vector).all():
             where = where_not_finite(lambda: case.value(case.inputs))
             name, part = next((name, part) for name, part in output.parts if not np.isfinite(part).all())
-            raise Stop(
-                "not finite", f"{output.title(name)} is {_first(part, ~np.isfinite(part))}{where and '; '}{where}"
-            )
+            cause = f"{output.title(name)} is {_first(part, ~np.isfinite(part))}{where and '; '}{where}"
+            raise Stop("not finite", cause)
         return output
 
     def _pull_back(self, d_output: Array) -> dict[int, Array]:

@@ -228,11 +228,8 @@ def _compare_float32(case: Case, result: Result, rng: np.random.Generator) -> Wa
             found is None or found.dtype == np.float32,
             f"{case.label(i)} is of type {found.dtype if found is not None else None} for inputs of float32",
         )
-    largest = max(
-        (float(np.abs(x[np.isfinite(x)]).max(initial=0.0)) for x in (to_numpy(case.inputs[i]) for i in case.moving)),
-        default=0.0,
-    )
-    if largest > FLOAT32_LARGEST:
+    moving = [to_numpy(case.inputs[i]) for i in case.moving]
+    if max(float(np.abs(x[np.isfinite(x)]).max(initial=0.0)) for x in moving) > FLOAT32_LARGEST:
         return None
     # float64 starts from the rounded inputs, so that only the rounding inside the operation is compared.
     wide = Case("prove", case.function, narrow, case.options, case.names)

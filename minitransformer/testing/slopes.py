@@ -94,9 +94,8 @@ def measure(
     closer = steps_closer(loss, middle, steps, quantum, eps, kink)
     found = kink or find_kink(steps, quantum)
     if closer is None and found and np.isinf(found.value):  # noise in L(0) looks like a jump at 0
-        quantum = max(
-            quantum, scatter_of(loss, steps[-1].h / 4, steps[-1].h), scatter_of(loss, steps[-1].h / 4, -steps[-1].h)
-        )
+        h = steps[-1].h
+        quantum = max(quantum, scatter_of(loss, h / 4, h), scatter_of(loss, h / 4, -h))
         found = find_kink(steps, quantum)
     if closer is None and found:
         return found

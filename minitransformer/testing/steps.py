@@ -63,9 +63,8 @@ def take_step(loss: Loss, middle: float, h: float, eps: float = EPS) -> Step:
     slope = (4 * fine - coarse) / 3
     noise = abs(high - 4 * high2 + 6 * middle - 4 * low2 + low)
     left, right = (middle - low2) / (h / 2), (high2 - middle) / (h / 2)
-    return Step(
-        h, coarse, slope, abs(slope - fine), 8 * eps * size / h, noise, left, right, (low, low2, middle, high2, high)
-    )
+    values = low, low2, middle, high2, high
+    return Step(h, coarse, slope, abs(slope - fine), 8 * eps * size / h, noise, left, right, values)
 
 
 def glance(loss: Loss, middle: float, h: float) -> tuple[Slope, bool]:
