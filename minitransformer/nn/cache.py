@@ -158,7 +158,7 @@ class Cache:
                 f"Transformer.step: found tokens of shape {(n, width)} and parents of shape {parents.shape}, expected "
                 f"both of shape (B, W) with B = {len(self._real)}; without parents W stays {before}"
             )
-        if width == before == 1:
+        if width == before == 1 and self.seen is None:
             return
         seen, positions = self.seen, self._positions
         if seen is None or positions is None:

@@ -125,6 +125,9 @@ TWO = {
 }
 
 
+STOP = mt.Operation(lambda x: (x.copy(), None), lambda *_: (None,), name="stop")
+
+
 class RandomGraphs(RuleBasedStateMachine):
     values = Bundle("values")
 
@@ -300,6 +303,13 @@ class RandomGraphs(RuleBasedStateMachine):
             return d.reshape(len(t), *z.shape)
 
         return self.keep(made(x.tensor @ y.tensor, z, (x, of_x), (y, of_y)))
+
+    @rule(target=values, x=values, y=values)
+    def stop(self, x, y):
+        """No gradient flows back through the product, which x does not wait for."""
+        if not broadcastable(x.value.shape, y.value.shape):
+            return multiple()
+        return self.keep(entrywise(x.tensor + STOP(y.tensor * x.tensor), x.value + y.value * x.value, (x, 1.0)))
 
     @rule(y=values, seed=SEEDS, times=st.sampled_from([1, 1, 2]))
     def go_back(self, y, seed, times):

@@ -1,0 +1,51 @@
+"""The whole message of each error that the engine raises outside `ops`, whose facts `ops/test_messages.py` compares."""
+
+import numpy as np
+import pytest
+from toml_cases import cases_from_toml
+
+import minitransformer as mt
+from minitransformer import nn
+
+pytestmark = pytest.mark.numpy_only("the types of some messages are NumPy's")
+SMALL = {"d_model": 4, "n_heads": 2, "n_layers": 1, "d_ff": 4}
+
+
+def t(*shape, dtype="float64"):
+    return mt.Tensor(np.ones(shape, dtype=dtype), requires_grad=True)
+
+
+def returning(*gradients, value=None):
+    """Return the backward pass, from a value, of an operation with two inputs that returns these gradients."""
+    operation = mt.Operation(lambda x, y: (x * y, None) if value is None else value, lambda *_: gradients, name="own")
+    operation(t(2), t(2)).sum().backward()
+
+
+def changed_later():
+    x = t(2)
+    y = x * x
+    x.data[...] = 3
+    y.sum().backward()
+
+
+def released():
+    y = t(2).exp().sum()
+    y.backward(release=True)
+    y.backward()
+
+
+def model(**options):
+    return nn.Transformer(9, 9, **SMALL | options)
+
+
+def adam(parameters=None, state=None, **options):
+    adam = mt.optim.Adam([t(2, 3)] if parameters is None else parameters, **options)
+    adam.load_state_dict(adam.state_dict() | (state or {}))
+    return adam
+
+
+@cases_from_toml
+def test_an_error_says_what_was_found_and_what_to_do(call, message):
+    with pytest.raises(Exception) as caught:  # noqa: PT011 (its kind is in the message)
+        eval(call)
+    assert f"{type(caught.value).__name__}: {caught.value}" == message
