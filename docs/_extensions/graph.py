@@ -52,6 +52,7 @@ EQUATIONS = {
     | {"layer-norm-backward": 21},
     "linear": {"matmul-backward": 7, "linear-backward": 7, "one-weight-for-a-batch": 8, "add-with-broadcasting": 9},
     "log-softmax": {"log-sum-exp": 5},
+    "low-rank-linear": {"low-rank-adaptation": 7},
     "masking": {"mask-before-softmax": 1, "causal-mask": 3, "padding-mask": 4},
     "multi-head-attention": {"split-heads": 2, "merge-heads": 4, "self-attention-backward": 17},
     "positions": {"sinusoidal-positions": 2},

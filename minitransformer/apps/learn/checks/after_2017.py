@@ -1,4 +1,4 @@
-"""RMSNorm, SwiGLU, grouped heads, rotary positions and top-p."""
+"""RMSNorm, SwiGLU, grouped heads, rotary positions, top-p and low-rank adaptation."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from minitransformer import ops
 from minitransformer.apps.learn.checks.layer_norm import mean
 from minitransformer.apps.learn.comparing import check_backward, check_result
 from minitransformer.apps.learn.counterexample import Claim, claims_of, judge_claims, read_answer, read_arrays
-from minitransformer.apps.learn.solutions import mistaken
-from minitransformer.apps.learn.verdict import Wrong, agree
+from minitransformer.apps.learn.solutions import mistaken, mistaken_parts
+from minitransformer.apps.learn.verdict import Wrong, agree, check_gradients, take
 from minitransformer.decoding import SamplingOptions
 
 
@@ -148,3 +148,30 @@ def find_the_wrong_positions(counterexample: Callable[..., Any]) -> str:
             for name in "abcde"
         }
     return judge_claims(letter, "d", claims, "its scores at the positions 0, 1, ...")
+
+
+def low_rank_adaptation(both_passes: Callable[..., Any]) -> None:
+    """Check the output and the gradients of what is not fixed, for a scale above 1 and below."""
+    rng = np.random.default_rng(108)
+    for rows, D, F, r, alpha in (((2, 3), 5, 4, 2, 3.0), ((4, 1), 3, 2, 1, 0.4)):
+        x, w, a, b = (rng.normal(size=size) for size in ((*rows, D), (D, F), (D, r), (r, F)))
+        _low_rank(both_passes, x, w, a, b, alpha)
+
+
+def _low_rank(
+    both_passes: Callable[..., Any], x: np.ndarray, w: np.ndarray, a: np.ndarray, b: np.ndarray, alpha: float
+) -> None:
+    names = ["y", "d_x", "d_a", "d_b"]
+
+    def adapted(x: np.ndarray, a: np.ndarray, b: np.ndarray) -> Any:
+        return ops.low_rank_linear.forward(x, w, a, b, alpha=alpha)[0]
+
+    def found(d_y: Any) -> list[Any]:
+        return take(names, both_passes(x, w, a, b, alpha, d_y))
+
+    def known(d_y: Any) -> Any:
+        return mistaken_parts("low-rank-adaptation", names, x, w, a, b, alpha, d_y)
+
+    y = adapted(x, a, b)
+    agree("y", found(y)[0], y, mistakes=known(y)["y"])
+    check_gradients(lambda d_y: found(d_y)[1:], adapted, {"x": x, "a": a, "b": b}, mistakes=known)
