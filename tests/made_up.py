@@ -1,6 +1,7 @@
 """Results that nobody measured, in the shape that the measuring has."""
 
 import numpy as np
+from toml_cases import toml_table
 
 from minitransformer.apps.bench import CONFIGURATIONS
 from minitransformer.apps.bench.account import KINDS
@@ -177,41 +178,10 @@ def metrics(steps, fall):
     return lines + [evaluation(step, step / steps) for step in range(20, steps + 1, 20)]
 
 
-def change(*values, **rest):
-    return {"changes": {"norm": "pre"}, "ratio": {"values": values, **rest}}
-
-
-CHANGES = {
-    "title": "numbers", "measure": "bits per token", "seeds": [0, 1, 2], "level": 0.95,
-    "rows": {
-        "base": {"changes": {}, "bits": [1.0, 2.0, 3.0]},
-        "pre-norm": change(0.25, 0.5, 0.5, mean=0.4, low=0.3, high=0.7, p=0.01),
-        "GELU": change(0.5, 1, 2, mean=1.2, low=1.1, high=2.5, p=0.3),
-        "ALiBi": change(1, 2, 4, mean=2, low=1.5, high=50, p=0.04),
-    },
-}  # fmt: skip
-"""The interval of GELU leaves out 1, but p decides about the colour."""
-
-
-OFFSETS = [-2, -1, 0, 1, 2]
-
-
-def attention_layer(kind, number, *rows):
-    heads = [{"offsets": row, "content": 0.25} for row in rows]
-    return {"kind": kind, "layer": number, "heads": heads}
-
-
-BEFORE, OWN, SPREAD = [0, 1, 0, 0, 0], [0, 0, 1, 0, 0], 5 * [0.2]
-HEADS = {
-    "offsets": OFFSETS,
-    "layers": [
-        attention_layer("encoder", 1, OWN, SPREAD),
-        attention_layer("encoder", 2, SPREAD, BEFORE),
-        attention_layer("cross", 1, BEFORE, OWN),
-    ],
-}
-
-
+CHANGES, HEADS, POSITIONS, COSTS = (toml_table(__file__, name) for name in ("CHANGES", "HEADS", "POSITIONS", "COSTS"))
+SEEDS = POSITIONS.pop("seeds_of_a_kind")
+for task in POSITIONS["tasks"].values():
+    task["kinds"] = dict.fromkeys(("sinusoidal", "learned", "rotary", "alibi", "none"), SEEDS)
 REACHES = {"self-attention": None, "recurrent": None, "convolutional": 15, "restricted self-attention": 8}
 RECALL = {
     "chance": 0.125,
@@ -230,12 +200,6 @@ EXTRAPOLATION = {
     "sizes": {"n": N},
     "kinds": {name: {p: {"accuracy": [STEP, STEP]} for p in ("sinusoidal", "learned")} for name in REACHES},
 }
-
-
-POSITION_KINDS = ("sinusoidal", "learned", "rotary", "alibi", "none")
-SEEDS = [{"accuracy": [1.0, 0.5], "weight": [0.9, 0.1]}, {"accuracy": [1.0, 0.3], "weight": [0.7, 0.3]}]
-TASK = {"title": "a task", "chance": 0.25, "kinds": dict.fromkeys(POSITION_KINDS, SEEDS)}
-POSITIONS = {"lengths": [32, 128], "sizes": {"n": 32}, "tasks": {"one": TASK, "two": TASK}}
 
 
 STEPS = np.logspace(-8, 0, 9)

@@ -5,7 +5,7 @@ import json
 import made_up
 import pytest
 
-from minitransformer.apps.bench import decoding_text, growth_text, processes_text, speed_text
+from minitransformer.apps.bench import decoding_text, speed_text
 from minitransformer.apps.bench.anatomy import summarise_anatomy
 from minitransformer.apps.bench.measure import compare
 from minitransformer.apps.bench.report import WORDS
@@ -148,33 +148,6 @@ def test_the_report_goes_without_pytorch_and_without_an_anatomy():
     assert "slightly more" not in report
 
 
-def test_growth_in_words():
-    report = growth_text(made_up.growth())
-    assert "slopes: time 1.90 (2), memory 1.20 (1)" in report
-    assert "slopes: time 1.90 (2), memory - (2)" in report
-    assert "left out: T 1024 and more: it would take about 9.9 GB" in report
-    assert "T    64     1.05 ms" in report
-    assert max(map(len, report.splitlines())) <= 100
-
-
-def test_decoding_in_words():
-    report = decoding_text(made_up.decoding())
-    assert "toy: D 128, H 4, N 2, F 512, V 64; 2 x 12 tokens to read, 3 to write" in report
-    assert "beam 4, alpha 0.6" in report
-    assert "PyTorch 2.13.0 on 2 threads" in report
-    assert "PyTorch eager        500 ms   2.00 (2.00 to 2.00)             12      100 MB" in report
-    assert "minitransformer      250 ms   1                               24      100 MB" in report
-    assert "alike" not in report
-    assert max(map(len, report.splitlines())) <= 100
-
-
-def test_what_was_not_written_alike_is_said():
-    report = decoding_text(made_up.decoding(theirs=((3, 7, 5), (6, 7, 6))))
-    assert "of 2 sentences 0 are equal; 1 differ only where two choices are equal" in report
-    assert "1 differ otherwise" in " ".join(report.split())
-    assert max(map(len, report.splitlines())) <= 100
-
-
 def test_decoding_without_pytorch():
     result = made_up.decoding(eager=None)
     assert result["decoding"]["toy"]["searches"]["greedy"]["agreement"] is None
@@ -185,25 +158,3 @@ def test_decoding_without_pytorch():
 def test_results_are_plain_values():
     for result in (made_up.result(compiled=0.05), made_up.growth(), made_up.decoding()):
         assert json.loads(json.dumps(result)) == result
-
-
-def test_the_report_on_processes_has_the_model_beside_what_was_measured():
-    report = processes_text(made_up.processes())
-    (line,) = (line for line in report.splitlines() if line.startswith("  processes-2 "))
-    assert line.split() == [
-        "processes-2",
-        "30",
-        "ms",
-        "25",
-        "ms",
-        "0.75",
-        "(0.75",
-        "to",
-        "0.75)",
-        "4,001",
-        "(4,000)",
-        "100",
-        "MB",
-    ]
-    assert "2 processes, slow: not measured: ended by signal 9" in report
-    assert max(map(len, report.splitlines())) <= 100

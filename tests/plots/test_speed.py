@@ -6,16 +6,6 @@ import pytest
 from minitransformer.apps.plots import growth_curves, save, speed_bars
 
 
-def test_bars_are_relative_to_pytorch():
-    time, parts, memory = speed_bars(made_up.result(ours=0.04, eager=0.08, compiled=0.06)).axes
-    assert sorted(bar.get_height() for bar in time.patches) == pytest.approx([0.5, 0.5, 0.75, 0.75, 1, 1])
-    # torch.compile's memory is not known.
-    assert sorted(bar.get_height() for bar in memory.patches) == pytest.approx([94 / 392] * 2 + [1, 1])
-    assert "PyTorch eager = 1" in time.get_title(loc="left")
-    assert [label.get_text() for label in time.get_xticklabels()] == ["toy", "small"]
-    assert len(parts.patches) == 16
-
-
 def test_the_parts_add_up():
     _, parts, _ = speed_bars(made_up.result(names=["toy"])).axes
     assert sum(bar.get_height() for bar in parts.patches) == pytest.approx(1)
@@ -49,15 +39,6 @@ def test_texts_do_not_overlap():
             boxes = [text.get_window_extent() for text in labels]
             for i, box in enumerate(boxes):
                 assert not [other for other in boxes[:i] if box.overlaps(other)], labels[i].get_text()
-
-
-def test_growth_has_a_line_for_each_curve_and_for_what_theory_expects():
-    time, depth_time, memory, depth_memory = growth_curves(made_up.growth()).axes
-    assert time.get_xscale() == time.get_yscale() == memory.get_yscale() == "log"
-    assert len(time.lines) == len(memory.lines) == 4
-    assert len(depth_time.lines) == 2
-    assert len(depth_memory.lines) == 0
-    assert "plain: slope 1.90, expected 2" in [text.get_text() for text in time.get_legend().get_texts()]
 
 
 def test_there_must_be_something_to_draw():

@@ -7,22 +7,6 @@ from minitransformer.apps.plots import step_sizes
 from minitransformer.apps.plots.step_sizes import steps_figure
 
 
-def test_the_lines_hold_the_errors():
-    (axes,) = steps_figure(STEPS, ERRORS, "softmax").axes
-    lines = {line.get_label(): line for line in axes.lines}
-    assert {*ERRORS, "truncation, slope 2", "truncation, slope 4", "rounding, ε / h"} == lines.keys()
-    for name, errors in ERRORS.items():
-        np.testing.assert_array_equal(lines[name].get_ydata(), errors)
-    for power, name in ((2, "central"), (4, "extrapolated")):  # where truncation rules, it is the error
-        theory = lines[f"truncation, slope {power}"]
-        np.testing.assert_allclose(theory.get_ydata(), theory.get_xdata() ** power, rtol=1e-2)
-        best = int(ERRORS[name].argmin())
-        np.testing.assert_array_equal(theory.get_xdata(), STEPS[best:])
-    np.testing.assert_allclose(lines["rounding, ε / h"].get_ydata(), 2.0**-52 / STEPS)
-    assert axes.get_xscale() == axes.get_yscale() == "log"
-    assert "softmax" in axes.get_title()
-
-
 def test_an_error_of_zero_is_drawn_at_the_floor():
     (axes,) = steps_figure(STEPS, {"central": np.zeros(9)}).axes
     assert (axes.lines[0].get_ydata() == 2.0**-52 / 8).all()

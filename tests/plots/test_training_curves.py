@@ -8,22 +8,6 @@ from minitransformer.apps.plots import training_curves
 from minitransformer.apps.plots.curves import curves_figure, duration, smooth
 
 
-def test_a_run_has_three_panels():
-    figure = curves_figure(metrics(100, fall=4), "copy")
-    loss, accuracy, rate = figure.axes
-    assert loss.get_title(loc="left") == "copy"
-    assert [loss.get_ylabel(), accuracy.get_ylabel(), rate.get_ylabel()] == ["loss", "correct, %", "learning\nrate"]
-    assert rate.get_xlabel() == "step   (5.0 s in all, 20,000 tokens per second)"
-    raw, smooth = loss.get_lines()
-    assert raw.get_linewidth() < smooth.get_linewidth()
-    assert raw.get_xydata()[0] == pytest.approx([1, 4 * 4**-0.01])
-    tokens, match = accuracy.get_lines()
-    np.testing.assert_allclose(match.get_xydata(), [[s, s] for s in range(20, 101, 20)])
-    assert match.get_label() == "exact match, last 100.0 %"
-    assert tokens.get_ydata()[0] == pytest.approx(60)
-    assert loss.get_shared_x_axes().joined(loss, rate)
-
-
 def test_bleu_is_drawn_beside_the_shares():
     lines = [
         line | ({"bleu": 30.0 + line["step"] / 10} if "exact_match" in line else {}) for line in metrics(100, fall=4)

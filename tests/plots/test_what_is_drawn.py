@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from minitransformer.apps.plots import extrapolation_picture, growth_curves, speed_bars, table1_picture
+from minitransformer.apps.plots import extrapolation_picture, speed_bars, table1_picture
 from minitransformer.apps.plots.fonts import face_for
 from minitransformer.apps.plots.heatmap import draw, name_columns, name_rows
 from minitransformer.apps.plots.recall import SPREAD, draw_extrapolation, draw_recall
@@ -34,45 +34,6 @@ def test_where_names_are_thinned_out_each_stands_at_its_own_row_or_column():
         assert max(ticks) >= len(names) - 2
 
 
-def test_the_line_of_theory_goes_through_the_last_point_with_its_own_power():
-    result = made_up.growth()
-    time, _, memory, _ = growth_curves(result).axes
-    curves = result["axes"]["length"]["curves"]
-    for axes, key, unit in ((time, "seconds", 1e-3), (memory, "memory", 1e6)):
-        for curve, drawn, theory in zip(curves, axes.lines[::2], axes.lines[1::2], strict=True):
-            x = np.array([point["value"] for point in curve["points"]])
-            y = np.array([point[key] for point in curve["points"]]) / unit
-            np.testing.assert_allclose(drawn.get_ydata(), y)
-            power = curve["time_power" if key == "seconds" else "memory_power"]
-            near = theory.get_xdata()
-            assert near[-1] == x[-1]
-            np.testing.assert_allclose(theory.get_ydata(), y[-1] * (near / x[-1]) ** power)
-
-
-@pytest.mark.parametrize(
-    ("figure", "words"),
-    [
-        (
-            growth_curves(made_up.growth()),
-            "Our training step, one worker, on Abacus 9000. Dashed: the growth that theory predicts for large sizes, "
-            "through the last point. | length T | time of a step, ms | depth N | T | memory for a step, MB | N",
-        ),
-        (
-            speed_bars(made_up.result()),
-            "One training step on Abacus 9000, 2 cores; NumPy 2.4.0 with openblas 0.3 (SkylakeX); 2026-11-21 | time of "
-            "a step, PyTorch eager = 1 | lower is better | where our time goes | one of 2 workers, alone | peak "
-            "memory, PyTorch eager = 1",
-        ),
-    ],
-    ids=["growth", "speed"],
-)
-def test_the_words_around_a_picture(figure, words):
-    found = [figure.get_suptitle()]
-    for axes in figure.axes:
-        found += [axes.get_title(loc="left"), axes.get_title(), axes.get_xlabel(), axes.get_ylabel()]
-    assert " | ".join(" ".join(text.split()) for text in found if text) == words
-
-
 def test_bars_compare_programs_by_way_of_the_turns_that_they_shared():
     result = made_up.result(names=["toy"])
     programs = result["configurations"]["toy"]["programs"]
@@ -87,12 +48,6 @@ def test_we_are_the_measure_as_soon_as_pytorch_lacks_one_configuration():
     del result["configurations"]["small"]["programs"]["eager"]
     time, _, _ = speed_bars(result).axes
     assert "minitransformer = 1" in time.get_title(loc="left")
-
-
-def test_parts_stand_upon_each_other():
-    _, parts, _ = speed_bars(made_up.result(names=["toy"])).axes
-    heights = [bar.get_height() for bar in parts.patches]
-    np.testing.assert_allclose([bar.get_y() for bar in parts.patches], np.cumsum([0, *heights[:-1]]))
 
 
 @pytest.mark.parametrize(
