@@ -621,7 +621,7 @@ def test_freed_memory_is_kept_where_nobody_says_otherwise(monkeypatch, platform,
     monkeypatch.setattr(heap.ctypes, "CDLL", lambda name: library)
     monkeypatch.setattr(heap.sys, "platform", platform)
     use("numpy")
-    assert asked == ([(-3, 32 * 2**20), (-1, 2**30), (-2, 2**26), (-8, 1)] if asks else [])
+    assert asked == ([(-4, 0), (-1, 2**31 - 1), (-2, 2**26), (-8, 1)] if asks else [])
 
 
 @pytest.mark.parametrize("missing", [OSError, AttributeError])

@@ -6,7 +6,7 @@ import ctypes
 import os
 import sys
 
-M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -2, -3, -8  # from malloc.h
+M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX, M_ARENA_MAX = -1, -2, -4, -8  # from malloc.h
 
 
 def keep_freed_memory() -> None:
@@ -22,7 +22,7 @@ def keep_freed_memory() -> None:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):  # a C library without it
         return
-    mallopt(M_MMAP_THRESHOLD, 32 * 2**20)  # arrays up to 32 MB (glibc's limit) come from the heap, ...
-    mallopt(M_TRIM_THRESHOLD, 2**30)  # ... whose top is returned only beyond 1 GB
+    mallopt(M_MMAP_MAX, 0)  # all arrays come from the heap, however large, ...
+    mallopt(M_TRIM_THRESHOLD, 2**31 - 1)  # ... whose top is returned only beyond 2 GB
     mallopt(M_TOP_PAD, 2**26)  # and grows by 64 MB at a time
     mallopt(M_ARENA_MAX, 1)  # one heap for all threads: memory that one thread has freed, another may use
