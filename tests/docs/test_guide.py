@@ -37,4 +37,8 @@ def test_the_code_of_a_document_runs_and_prints_what_is_shown(name, capsys, monk
     for code, shown in re.findall(r"^```python\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?", text, re.M | re.S):
         exec(code, names)
         assert capsys.readouterr().out == shown
+    table = re.findall(r"^\|.* \| ([\d,]+) \| ([\d.]+) \| ([\d.]+) % \|$", text, re.M)
+    for row, found in zip(table, names.get("rows", {}).values(), strict=True):
+        shown = [float(cell.replace(",", "")) for cell in row]
+        assert shown == pytest.approx([*found[:2], 100 * found[2]], rel=0.05, abs=0.2)
     assert text.count("```text\n") == {"questions.md": text.count("\n## ")}.get(name, 6)

@@ -75,7 +75,7 @@ export const KO = {
   "Embedding": "임베딩",
   "Positions": "위치",
   "rotary positions": "로터리 위치 임베딩",
-  "Sinusoidal positions": "사인 함수로 된 위치",
+  "Sinusoidal positions": "사인파 위치 인코딩",
   "Learned positions": "학습하는 위치",
   "norm": "층 정규화",
   "final norm": "마지막 층 정규화",
