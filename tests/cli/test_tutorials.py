@@ -18,7 +18,7 @@ def clone(tmp_path, monkeypatch):
     monkeypatch.setattr(tutorials, "find_spec", lambda name: name)
     trusted = []
     monkeypatch.setattr(tutorials.subprocess, "Popen", lambda command: commands.append(command) or Process(0))
-    monkeypatch.setattr(tutorials.subprocess, "run", lambda command, **options: trusted.append(command))
+    monkeypatch.setattr(tutorials.subprocess, "run", lambda command, **options: trusted.append((*command, options)))
     return SimpleNamespace(path=tmp_path, commands=commands, trusted=trusted)
 
 
@@ -53,7 +53,7 @@ def test_jupyterlab_opens_a_copy_of_the_first_tutorial(clone, capsys):
         "--LanguageServerManager.autodetect=False",
     } <= set(command)
     (trust,) = clone.trusted  # or JupyterLab would not show their pictures
-    assert trust[1:] == ["-m", "jupyter", "trust", *notebooks]
+    assert trust[1:] == ("-m", "jupyter", "trust", *notebooks, {"capture_output": True, "check": False})
     assert str(copies) in capsys.readouterr().out
 
 

@@ -35,7 +35,8 @@ from minitransformer.apps.learn.clinic.cases import healthy, open_case
 from minitransformer.apps.learn.clinic.disguise import disguise
 from minitransformer.apps.learn.clinic.examination import _score, _writing, examine, gradient_norms
 from minitransformer.apps.learn.solutions import edit
-from minitransformer.data import END
+from minitransformer.autograd import no_grad
+from minitransformer.data import END, START
 
 ALL = os.environ.get("MINITRANSFORMER_CLINIC") == "all"
 in_full = pytest.mark.skipif(not ALL, reason="trains in full: set MINITRANSFORMER_CLINIC=all")
@@ -106,6 +107,18 @@ def test_a_fault_is_planted_at_one_place_only():
 def test_a_healthy_training_gives_no_sign_of_any_fault(report):
     signs = {name for name, cause in CAUSES.items() if cause.finding(report)[0]}
     assert signs == {"too-few-steps"}  # it had four
+    assert len(report["samples"]) == 1  # a fifth of three rows, and at least one
+
+
+def test_the_healthy_script_writes_the_token_with_the_highest_score_and_warms_up():
+    script, source = module(healthy(), STEPS=2, WARMUP=2, BATCH=6), np.array([[3, 4, 5, END], [6, END, 0, 0]])
+    model = script.train(lambda *_: None)
+    written = script.write(model, source)
+    with no_grad():
+        logits = model(source, np.column_stack([[START, START], written[:, :-1]])).data
+    np.testing.assert_array_equal(written, logits.argmax(axis=-1))
+    rates = [module(healthy()).learning_rate(step) for step in (1, 50, 100, 175, 250)]
+    np.testing.assert_allclose(rates, [0.00025, 0.0125, 0.025, 0.025 * 76 / 151, 0.025 / 151])
 
 
 @pytest.mark.parametrize("cause", ["labels-not-shifted", "padding-in-the-loss", "positions-missing", "mask-inverted"])

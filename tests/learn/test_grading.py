@@ -166,7 +166,8 @@ def test_data_arrive_as_they_were_sent():
 @pytest.mark.parametrize(
     "sent",
     [np.float32(0.1), np.array(2.0), np.zeros((0, 3), "i2"), np.arange(6).reshape(2, 3).T, np.array([True]),
-     np.array([..., 2], dtype=object), np.array([["δ"]]), np.array([np.nan, -np.inf])],
+     np.array([[..., 2], [None, "a"]], dtype=object), np.array(None, dtype=object), np.array([["δ"]]),
+     np.array([np.nan, -np.inf])],
 )  # fmt: skip
 def test_arrays_arrive_as_they_were_sent(sent):
     [found] = Reader(lambda number: len).read(Writer({}).write([sent]))

@@ -369,6 +369,7 @@ def test_in_a_notebook(capsys):
         (None, 0.5, "is None: is there a `return`?"),
         ({"b", "a"}, {"a", "b"}, "right."),
         (["b", "a"], ["a", "b"], "['b', 'a'] is not right yet."),
+        (..., ["a", "b"], "replace the `...`, then run this cell again."),
         ("a", 0.5, "should be a number, but it is a str."),
     ],
 )

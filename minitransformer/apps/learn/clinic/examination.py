@@ -42,10 +42,10 @@ class Recorder:
         self.rates: list[float] = []
         self.norms: dict[int, dict[str, float]] = {}
         self.start: list[Any] = []
-        self.spread = {"tokens": 0.0, "positions": 0.0}
+        self.spread: dict[str, float] = {}
         self.clears = self.targets = 0
         self.batch: dict[str, Any] = {}
-        self.gradients = {"types": [""], "zeros": 0.0}
+        self.gradients: dict[str, Any] = {}
 
     @contextmanager
     def installed(self) -> Iterator[None]:
