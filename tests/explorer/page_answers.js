@@ -88,7 +88,7 @@ export function traceOf({ objective = { kind: "loss" }, edits = [], source = [4,
   const turned = add("/transpose", [["x", "target_embedding.table", [most, D]]], [D, most]);
   const logits = add("/linear", [["x", x], ["weight", turned]], [1, n, most], { forward: [["linear.y", [1, n, most], 76]], backward: [["linear.d_x", [1, n, D], 86], ["linear.d_weight", [D, most], 87]] }, {}, 174);
   if (objective.kind === "loss") {
-    add("/cross_entropy", [["logits", logits], ["targets", null, [1, n]]], [], { forward: [["cross_entropy.targets", [1, n], 110], ["cross_entropy.p", [n, most], 122], ["cross_entropy.losses", [n], 123]], backward: [["cross_entropy.d_x", [n, most], 132]] },
+    add("/cross_entropy", [["logits", logits], ["targets", null, [1, n]]], [], { forward: [["cross_entropy.targets", [1, n], 110], ["cross_entropy.p", [n, most], 122], ["cross_entropy.losses", [n], 123]], backward: [["cross_entropy.p", [n, most], 131], ["cross_entropy.d_x", [n, most], 132]] },
       { label_smoothing: 0.1, ignore_index: 0 });
   } else {
     const scores = add("/log_softmax", [["x", logits]], [1, n, most]), picked = add("/index", [["x", scores]], []);
@@ -120,7 +120,7 @@ export function modelOf({ alone = false, options = {}, ...other } = {}) {
 export function translationOf({ beam = 1, prefix = [], edits = [], text = TEXT } = {}) {
   const own = [4, 5, edits.length ? 7 : 6, 2], ids = [...prefix, ...own.slice(prefix.length)];
   const tokens = ids.map((id, i) => {
-    const others = [id, 4 + ((id + 1) % 4), 3].map((one, k) => ({ id: one, text: TARGETS[one], probability: [0.9996, 0.0003, 0.1][k] / (k === 2 ? 1 : 1 + i) }));
+    const others = [id, 4 + ((id + 1) % 4), 3].map((one, k) => ({ id: one, text: TARGETS[one], probability: [0.9996, i === 2 ? 0.9996 : 0.0003, 0.1][k] / (k === 2 ? 1 : 1 + i) })); // two are equal
     return { id, text: TARGETS[id], probability: others[0].probability, forced: i < prefix.length, alternatives: i < prefix.length && i === 0 ? others.slice(1) : others };
   });
   const node = (number, parent, step, id, log_probability, score, fate) => ({ id: number, parent, step, token: id, log_probability, score, fate, text: TARGETS[id] });
@@ -181,5 +181,5 @@ export function savedOf({ many = false } = {}) {
   const parameters = Object.fromEntries(trace.parameters.map(({ key, shape }) => [key, { shape, type: "float32", values: base64(valuesOf(key, shape)) }]));
   const step = "decoder.layers.0.feed_forward/feed_forward", differences = [{ key: step, index: [0, 1, 2], ...difference }];
   const sentence = { text: TEXT, translate: translationOf({ beam: 2 }), training: null, traces: [{ objective: { kind: "loss" }, answer: trace, tensors, arrays, differences }] };
-  return { model: { ...model, checkpoints: [10] }, sources, formulas, parameters, sentences: [sentence, ...(many ? [{ ...sentence, text: "small words" }] : [])] };
+  return { model: { ...model, checkpoints: [10] }, sources, formulas, parameters, sentences: [sentence, ...(many ? [{ ...sentence, text: "small words", translate: translationOf({ edits: [0] }), traces: [{ ...sentence.traces[0], answer: { ...trace, id: "other" } }] }] : [])] };
 }

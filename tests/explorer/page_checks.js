@@ -244,6 +244,16 @@ test("what a saved file does not hold is refused", async () => {
     [training.attention.map((one) => one.key), ["decoder.layers.1", CROSS], ["decoder.layers.1", CROSS], []]);
 });
 
+test("each objective of a saved file is answered with its own trace", async () => {
+  const table = [{ kind: "loss" }, { kind: "log_probability", position: 0, token: 4 }, { kind: "log_probability", position: 1, token: 4 }, { kind: "log_probability", position: 0, token: 5 },
+    { kind: "difference", position: 0, token: 4, other: 5 }, { kind: "difference", position: 0, token: 4, other: 6 }];
+  const store = new Saved({ sentences: [{ text: "one", traces: table.map((objective, i) => ({ objective, answer: { id: `t${i}` }, differences: [i] })) }] });
+  for (const [i, objective] of table.entries()) {
+    same([(await store.trace({ text: "one", objective: { value: 1, ...objective } })).id, store.entries(`t${i}`)], [`t${i}`, [i]], JSON.stringify(objective));
+  }
+  same([store.objectives("one"), store.objectives("two")], [table, []]);
+});
+
 // root -> a, b, c; a -> a <end> (finished), b -> b <end> (the best), b d (kept)
 const NODES = [
   [0, null, 0, "<start>", 0, null, "kept"], [1, 0, 1, "a", -0.5, null, "kept"], [2, 0, 1, "b", -1.25, null, "kept"],

@@ -77,13 +77,28 @@ class Node {
   get firstChild() { return this.parts[0] ?? null; }
   get textContent() { return this.parts.map((part) => part.textContent).join(""); }
   set textContent(text) { this.replaceChildren(...(text === "" ? [] : [text])); }
-  querySelectorAll(selector) { return this.children.flatMap((part) => [...(part.is(selector) ? [part] : []), ...part.querySelectorAll(selector)]); }
-  querySelector(selector) { return this.querySelectorAll(selector)[0] ?? null; }
-  is(selector) {
-    const [, tag, name, attribute, value] = /^([\w-]+|\*)?(?:\.([\w-]+))?(?:\[([\w-]+)(?:="?([^"\]]*)"?)?\])?$/.exec(selector);
-    return (!tag || tag === "*" || tag === this.tag) && (!name || this.classList.contains(name))
-      && (!attribute || (attribute in this.attributes && (value === undefined || this.attributes[attribute] === value)));
+  querySelectorAll(selector, found = [], fits = matcher(selector)) {
+    for (const part of this.parts) {
+      if (!(part instanceof Node)) continue;
+      if (fits(part)) found.push(part);
+      part.querySelectorAll(selector, found, fits);
+    }
+    return found;
   }
+  querySelector(selector) { return this.querySelectorAll(selector)[0] ?? null; }
+  is(selector) { return matcher(selector)(this); }
+}
+
+const matchers = new Map();
+
+/** Return a function that tells whether an element is meant by a selector: a tag, a class and an attribute, or some of them. */
+function matcher(selector) {
+  if (!matchers.has(selector)) {
+    const [, tag, name, attribute, value] = /^([\w-]+|\*)?(?:\.([\w-]+))?(?:\[([\w-]+)(?:="?([^"\]]*)"?)?\])?$/.exec(selector);
+    matchers.set(selector, (node) => (!tag || tag === "*" || tag === node.tag) && (!name || node.classList.names.has(name))
+      && (!attribute || (attribute in node.attributes && (value === undefined || node.attributes[attribute] === value))));
+  }
+  return matchers.get(selector);
 }
 
 const hex = (bytes) => [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
@@ -124,7 +139,20 @@ function parse(markup) {
   return root;
 }
 
-globalThis.ResizeObserver = globalThis.IntersectionObserver = class { observe() {} unobserve() {} };
+const sized = [];
+globalThis.ResizeObserver = class { constructor(changed) { this.changed = changed; } observe(element) { sized.push([element, this.changed]); } };
+globalThis.IntersectionObserver = class {
+  constructor(seen) { this.seen = seen; }
+  observe(target) { queueMicrotask(() => this.seen([{ target, isIntersecting: true }])); }
+  unobserve() {}
+};
+
+/** Give all elements of the page another width. */
+export function resize(width) {
+  for (const element of [document.body, ...document.querySelectorAll("*")]) element.clientWidth = width;
+  for (const [element, changed] of sized) if (document.body.contains(element)) changed();
+}
+
 globalThis.getComputedStyle = () => ({ getPropertyValue: (name) => (globalThis.themed ? name : ""), paddingLeft: "0", paddingTop: "0" });
 globalThis.DOMParser = class { parseFromString(markup) { return parse(markup); } };
 globalThis.Node = { TEXT_NODE: 3 };
@@ -171,14 +199,20 @@ export function texts(root, selector) {
   return root.querySelectorAll(selector).map((one) => one.textContent);
 }
 
+/** Return a number that stands for a text. */
+export function digest(text) {
+  let number = 5381;
+  for (let i = 0; i < text.length; i += 1) number = (33 * number + text.charCodeAt(i)) % 4294967291;
+  return number;
+}
+
 /** Return what was drawn in one line; of very much, a digest, so that each change shows. */
 function briefly(drawn) {
   const text = drawn.join("; ");
-  const digest = [...text].reduce((hash, sign) => (33 * hash + sign.codePointAt(0)) % 4294967291, 5381);
-  return drawn.length > 60 ? `${drawn[0]}; ${drawn[1]}; ... ${drawn.length} of digest ${digest}` : text;
+  return drawn.length > 60 ? `${drawn[0]}; ${drawn[1]}; ... ${drawn.length} of digest ${digest(text)}` : text;
 }
 
-const PROPERTIES = ["disabled", "checked", "open", "inert", "title", "tabIndex", "max", "step", "placeholder"];
+const PROPERTIES = ["disabled", "checked", "open", "inert", "title", "tabIndex", "max", "step", "placeholder"], LEFT_OUT = new Set(["class", "type", "value", "hidden", ...PROPERTIES]);
 
 /** Return an element and all that can be seen inside it as lines, and what can be clicked or chosen there, each with the number of its line. */
 export function outline(node, depth = 0, lines = [], uses = []) {
@@ -188,7 +222,8 @@ export function outline(node, depth = 0, lines = [], uses = []) {
     return [lines, uses];
   }
   const { attributes, classList: { names }, listeners, style } = node;
-  const shown = Object.entries(attributes).filter(([name]) => !["class", "type", "value", "hidden", ...PROPERTIES].includes(name)).map(([name, value]) => `${name}=${value}`);
+  const shown = [];
+  for (const name in attributes) if (!LEFT_OUT.has(name)) shown.push(`${name}=${attributes[name]}`);
   for (const name of PROPERTIES) {
     const value = node[name] ?? attributes[name];
     if (value !== undefined && value !== false && value !== "") shown.push(`${name}=${value}`);

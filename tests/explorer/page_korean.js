@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import test from "node:test";
 import { outline, texts } from "./page_document.js";
-import { visit } from "./page_visit.js";
+import { address, compare, settle, visit } from "./page_visit.js";
 
 const same = assert.deepEqual;
 const page = await visit("", { search: "?lang=ko" }), { KO } = await import("./ko.js");
@@ -28,6 +28,41 @@ test("what is drawn in Korean has no English but the names of the code", () => {
   const shown = new Set(outline(document.body)[0].flatMap((line) => line.match(/“[^”]*”|aria-label=[^=]*(?= \w+=|$)/g) ?? []).map((text) => text.replace(/^“|”$|^aria-label=/g, "").trim()));
   same([...shown].filter((text) => english.includes(text)), []);
   assert.ok(texts(document.body, "h2").includes(KO.Translation) && page.app.trace);
+});
+
+/** What is visited in Korean; all that is said there stands in `korean.txt`. */
+const CROSS = "decoder.layers.0.cross_attention", MULTI = `${CROSS}/multi_head_attention`, edits = [{ kind: "head_off", step: MULTI, head: 1 }, { kind: "layer_off", place: "encoder.layers.0" }];
+const VISITS = [[{}], [{ view: "block", block: CROSS, side: "backward", checkpoint: "20" }], [{ view: "block", block: "" }], [{ view: "walk", walk: "9" }], [{ view: "walk", walk: "6", side: "backward" }],
+  [{ view: "edit", edits, prefix: "4" }], [{ view: "training", text: "x" }], [{ entry: `${MULTI}@0,0,1`, beam: "3" }], [{ side: "backward", objective: "difference:0:4:5", view: "attention" }],
+  ...["1", "2", "3", "4", "5"].map((tour) => [{ tour }]), [{ view: "edit" }, { refuse: (name) => (name === "trace" ? "stopped" : null) }], [{}, { model: { alone: true, options: { norm: "pre", positions: "learned", n_kv_heads: 1 } }, trace: { alone: true, norm: "pre" } }]];
+
+test("all that is said in Korean", async () => {
+  const said = new Set();
+  for (const [choices, options = {}] of VISITS) {
+    await visit(address(choices), { search: "?lang=ko", ...options });
+    for (const details of document.querySelectorAll("details")) Object.assign(details, { open: true }).listeners.toggle?.();
+    await settle();
+    for (const node of document.querySelectorAll("*")) {
+      for (const text of [node.attributes["aria-label"], node.title, node.attributes.title, ...node.parts.map((part) => part.data)]) if (/[가-힣]/.test(text ?? "")) said.add(text.trim());
+    }
+  }
+  compare([...said], `${process.env.EXPLORER_TESTS}/korean.txt`);
+});
+
+test("terms are those of the list of terms", () => {
+  const cells = (row) => row.split("|").slice(1, 3).map((cell) => cell.replace(/\([^)]*\)/g, "").split(",").map((one) => one.trim()).filter(Boolean));
+  const rows = readFileSync(`${process.env.EXPLORER_TESTS}/../../docs/korean-terms.md`, "utf8").split("\n").filter((line) => /^\| (?!한국어)/.test(line)).map(cells), terms = new Map();
+  for (const [korean, english] of rows) for (const one of english) terms.set(one.toLowerCase(), [...(terms.get(one.toLowerCase()) ?? []), ...korean]);
+  for (const meant of ["value", "target", "tensor", "score"]) terms.delete(meant); // these have other meanings on the page
+  let found = 0;
+  for (const [english, korean] of Object.entries(KO)) {
+    for (const [term, words] of terms) {
+      if (!new RegExp(`(?<![\\w-])${term}s?(?![\\w-])`).test(english.toLowerCase().replace(/\{\w+\}/g, ""))) continue;
+      found += 1;
+      assert.ok(words.some((one) => korean.replaceAll(" ", "").includes(one.replaceAll(" ", ""))), `${term} is ${words.join(" or ")}: ${english}: ${korean}`);
+    }
+  }
+  assert.ok(found > 150, found);
 });
 
 /** Return the language of a page at an address, in a browser with a language of its own. */

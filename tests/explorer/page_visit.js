@@ -1,6 +1,8 @@
 // The whole page in a stand-in for a browser, with a stand-in for the server.
 
-import { readFileSync } from "node:fs";
+import assert from "node:assert/strict";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname } from "node:path";
 import { setImmediate as later } from "node:timers/promises";
 import { openPage } from "./page_document.js";
 import { difference, formulas, modelOf, sources, traceOf, trainingOf, translationOf, windowOf } from "./page_answers.js";
@@ -39,12 +41,12 @@ export function serve({ model = {}, trace = {}, training = {}, refuse = () => nu
 }
 
 /** Open the page at an address; return its App, and what has been asked of the server. */
-export async function visit(hash = "", { tour = false, saved = null, wide = true, height, across, ...options } = {}) {
+export async function visit(hash = "", { tour = false, saved = null, wide = true, height, across, motion = false, ...options } = {}) {
   const asked = serve(options);
   globalThis.across = across; // how wide elements are
   openPage(readFileSync("index.html", "utf8"), { hash: hash && `#${hash}`, ...options });
   globalThis.innerHeight = height;
-  globalThis.matchMedia = (query) => ({ matches: /reduce/.test(query) || (wide && /min-width/.test(query)), addEventListener: () => {} });
+  globalThis.matchMedia = (query) => ({ matches: (!motion && /reduce/.test(query)) || (wide && /min-width/.test(query)), addEventListener: () => {} });
   if (!tour) localStorage.setItem("explorer-tour-left", "yes");
   if (saved) {
     const element = document.createElement("script");
@@ -55,4 +57,17 @@ export async function visit(hash = "", { tour = false, saved = null, wide = true
   await import(`./app.js?${visits += 1}`);
   await settle();
   return { app: window.explorer, asked };
+}
+
+/** Return choices as they stand in the address. */
+export const address = (choices) => Object.entries(choices).map(([name, value]) => `${name}=${encodeURIComponent(typeof value === "string" ? value : JSON.stringify(value))}`).join("&");
+
+/** Compare lines with those of a file; with DRAW=1 in the environment, write the file. */
+export function compare(found, file) {
+  if (process.env.DRAW) {
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, `${found.join("\n")}\n`);
+  }
+  const wanted = readFileSync(file, "utf8").split("\n").slice(0, -1), at = Array.from({ length: Math.max(wanted.length, found.length) }, (_, i) => i).findIndex((i) => wanted[i] !== found[i]);
+  if (at >= 0) assert.deepEqual(found.slice(at, at + 5), wanted.slice(at, at + 5), `line ${at + 1} of ${file}`);
 }

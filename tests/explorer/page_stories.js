@@ -1,0 +1,116 @@
+// What changes on the whole page, and what is asked of the server, while somebody uses it. The stories are in `stories/`;
+// with DRAW=1 in the environment they are written anew.
+
+import assert from "node:assert/strict";
+import { readdirSync } from "node:fs";
+import test from "node:test";
+import { digest, outline, resize } from "./page_document.js";
+import { savedOf } from "./page_answers.js";
+import { address, compare, settle, visit } from "./page_visit.js";
+
+const FOLDER = `${process.env.EXPLORER_TESTS}/stories`;
+const CROSS = "decoder.layers.0.cross_attention", MULTI = `${CROSS}/multi_head_attention`, WEIGHTS = `${MULTI}:scaled_dot_product_attention.weights`;
+const FEED = "decoder.layers.0.feed_forward", STEP = `${FEED}/feed_forward`, OFF = { kind: "head_off", step: MULTI, head: 1 };
+
+const $ = (selector, n = 0) => {
+  const [first, ...inner] = selector.split(" ");
+  const start = first.startsWith("#") ? [document.getElementById(first.slice(1))] : document.querySelectorAll(first);
+  return inner.reduce((found, one) => found.flatMap((node) => node.querySelectorAll(one)), start).at(n);
+};
+const named = (text, root = document.body) => root.querySelectorAll("*").find((one) => (one.tag === "button" || one.attributes.role) && [one.textContent, one.attributes["aria-label"]].includes(text));
+const event = (target, more = {}) => ({ target, preventDefault: () => {}, ...more });
+
+// Each returns [what is done in words, a function that does it].
+const click = (selector, n = 0) => [`click ${selector}${n ? ` ${n}` : ""}`, () => $(selector, n).click()];
+const press = (text) => [`press “${text}”`, () => named(text).click()];
+const key = (selector, name, n = 0) => [`key ${name} at ${selector}`, () => $(selector, n).listeners.keydown(event($(selector, n), { key: name }))];
+const give = (selector, value, kind = "input", n = 0) => [`${kind} “${value}” at ${selector}`, () => {
+  $(selector, n).value = value;
+  return $(selector, n).listeners[kind]?.(event($(selector, n)));
+}];
+const hear = (name, selector, more = {}, n = 0) => [`${name} ${JSON.stringify(more)} at ${selector}${n ? ` ${n}` : ""}`, () => $(selector, n).listeners[name](event($(selector, n), more))];
+const tick = ["tick", () => globalThis.tick?.()];
+const go = (choices) => [`address ${JSON.stringify(choices)}`, () => { location.hash = `#${address(choices)}`; document.dispatchEvent({ type: "hashchange" }); }];
+const set = (choices) => [`set ${JSON.stringify(choices)}`, () => { explorer.set(choices); }];
+const wide = (width) => [`width ${width}`, () => resize(width)];
+
+let refusing = null;
+const refuse = (answer) => [`the server refuses: ${JSON.stringify(answer)}`, () => { refusing = answer; }];
+
+/** Each story: the address with which it begins, what is done, and what else is special. */
+const STORIES = {
+  "heat-map": [{ view: "block", block: MULTI, value: WEIGHTS }, [
+    hear("pointermove", "#block .heatmap-frame", { clientX: 100, clientY: 60 }), hear("pointermove", "#block .heatmap-frame", { clientX: 100, clientY: 61 }), hear("pointermove", "#block .heatmap-frame", { clientX: 1, clientY: 1 }),
+    hear("pointermove", "#block .heatmap-frame", { clientX: 120, clientY: 75 }), hear("pointerleave", "#block .heatmap-frame"), key("#block .heatmap-frame", "ArrowRight"), key("#block .heatmap-frame", "ArrowDown"), key("#block .heatmap-frame", "PageDown"),
+    key("#block .heatmap-frame", "x"), key("#block .heatmap-frame", "Enter"), hear("blur", "#block .heatmap-frame"), hear("click", "#block .heatmap-frame", { clientX: 140, clientY: 100 }), hear("click", "#block .heatmap-frame", { clientX: 399, clientY: 299 }),
+    click("#block .picker button"), set({ entry: null }), click("#theme")]],
+  "heat-map-wide": [{ view: "block", block: "/linear", value: "target_embedding.table" }, [wide(90), key("#block .heatmap-frame", "End"), key("#block .heatmap-frame", "ArrowRight"), key("#block .heatmap-frame", "ArrowDown"), hear("scroll", "#block .heatmap-frame"), wide(400)]],
+  "translation": [{}, [press("Play again"), tick, tick, press("Next token"), tick, press("Next token"), press("Next token"), press("Show all"), press("Play again"), tick, tick, tick, tick, tick], { motion: true }],
+  "translation-still": [{}, [press("Play again"), press("Next token")]],
+  "sentence": [{ edits: [OFF] }, [give("#sentence", " small  words "), hear("keydown", "#sentence", { key: "Enter", shiftKey: true }), hear("keydown", "#sentence", { key: "Enter" }), give("#translate input", "3"), hear("submit", ".sentence-form"),
+    give("#translate input", "1.5", "input", 1), hear("submit", ".sentence-form"), give("#translate select", "two small words", "change"), press("Undo all changes")]],
+  "tree": [{ beam: "2" }, [hear("click", ".tree-drawing [data-id]", {}, 3), press("Force these tokens and continue"), hear("change", "#translate input", {}, 2), set({ beam: 1, prefix: [] })]],
+  "walk": [{ view: "walk" }, [press("Play"), tick, tick, press("Pause"), press("Step forward"), press("Step back"), give("#walk input", "22"), press("Play"), tick, tick, press("Play"), click("#walk .link", 5), set({ side: "backward" }), set({ walk: 1000 }),
+    press("Open the block")]],
+  "training": [{ view: "training" }, [click("#training button"), tick, tick, tick, give("#training input", "0"), click("#training button"), click("#training button"), give("#training select", "encoder.layers.0.self_attention/multi_head_attention", "change"),
+    press("Explore this checkpoint"), press("Back to the trained model"), set({ text: "small words" }), set({ view: "block" })]],
+  "attention": [{ view: "attention" }, [hear("mouseenter", ".word", {}, 1), hear("mouseleave", ".word", {}, 1), hear("focus", ".word", {}, 2), hear("blur", ".word", {}, 2), click(".word", 1), hear("pointermove", ".weights-picture", { clientX: 9, clientY: 150 }), hear("pointermove", ".weights-picture", { clientX: 9, clientY: 9 }),
+    hear("pointerleave", ".weights-picture"), click(".word", 1), click(".head-picture", 1), click(".head-picture", 1), click("#attention .link", 1), hear("click", ".weight-line", {}, 2), hear("mouseenter", ".attention-lines text"), hear("mouseleave", ".attention-lines text"), hear("focus", ".attention-lines text", {}, 4),
+    click(".head-button", 2), hear("click", "#attention .heatmap-frame", { clientX: 140, clientY: 100 }), click("#attention .link", 0), give("#attention select", "encoder.layers.0.self_attention", "change"), set({ side: "backward" })]],
+  "block": [{ view: "block", block: CROSS }, [click("#block .chip", 1), click("#block li", 3), click("#block .steps button", 1), click("#block .chip"), hear("keydown", ".parts g", { key: "Enter" }, 3), hear("keydown", ".parts g", { key: "x" }, 4), click("#block .link"), wide(900),
+    set({ side: "backward" }), set({ block: "encoder" }), set({ block: "encoder.layers.0.residual1" }), click("#block .steps button", 0), click("#block .tile", 1), set({ entry: { key: "encoder.layers.0.residual1/add", index: [0, 1, 1] } }), click("#theme")]],
+  "figure": [{ block: CROSS }, [...["ArrowUp", "ArrowUp", "ArrowLeft", "ArrowDown", "ArrowRight", "ArrowDown", "x"].map((name) => [`key ${name} in the drawing`, () => {
+    document.activeElement ??= named("Decoder layer 1, Cross-attention, 1 by 3 by 4");
+    $("#figure svg").listeners.keydown(event(document.activeElement, { key: name }));
+  }]), key("#figure svg", "Enter"), set({ view: "walk", walk: 3 }), set({ side: "backward" }), set({ edits: [OFF] }), set({ edits: [OFF, { ...OFF, head: 0 }, { kind: "sublayer_off", place: FEED }] }), wide(300), set({ view: "attention" }), key("#figure svg", " ")]],
+  "edit": [{ view: "edit" }, [...[...["set_weight", "head_off", "sublayer_off", "layer_off", "set_mask", "temperature", "prefix", "set_entry"].map((kind) => give("#edit select", kind, "change"))],
+    give("#edit input", `${FEED}.w1`), give("#edit input", "1, 2", "input", 1), give("#edit input", "0,5", "input", 2), hear("submit", ".edit-form"), set({ entry: { key: STEP, index: [0, 1, 2] } }), hear("submit", ".edit-form"), give("#edit input", "9", "input", 1), hear("submit", ".edit-form"),
+    press("Undo"), press("Undo"), press("Undo"), give("#edit select", "layer_off", "change"), set({ block: "encoder.layers.0.feed_forward" }), hear("submit", ".edit-form"), refuse([400, { error: "trace: found `x`, expected `y`" }]),
+    give("#edit select", "sublayer_off", "change"), hear("submit", ".edit-form"), refuse(null), press("Reset"), press("Undo"), set({ text: "small words" }),
+    set({ view: "edit", draft: { kind: "set_weight", step: MULTI, index: [0, 1, 2, 3], asked: 1 } }), set({ draft: { kind: "set_entry", key: STEP, index: [0, 2, 3], asked: 2 } })]],
+  "entry": [{}, [give("#entry input", `d:${STEP}`), hear("input", "#entry input"), give("#entry input", "0 1 2", "input", 1), hear("submit", ".entry-form"), give("#entry input", "0, 9, 9", "input", 1), hear("submit", ".entry-form"), give("#entry input", "none"), hear("submit", ".entry-form"),
+    set({ side: "backward" }), press("Close"), set({ entry: { key: WEIGHTS, index: [0, 0, 0, 0] } }), press("Change this entry")]],
+  "entry-saved": [{}, [give("#entry select", "0", "change"), give("#entry select", "", "change"), set({ entry: { key: STEP, index: [0, 0, 0] } }), set({ entry: { key: `${FEED}.w1`, index: [0, 0] } }), set({ beam: 2 }), set({ prefix: [4] })], { saved: {} }],
+  "sentences-saved": [{}, [give("#translate select", "small words", "change"), give("#translate select", "two small words", "change"), set({ text: "other words" })], { saved: { many: true } }],
+  "training-stopped": [{}, [refuse("stopped"), set({ view: "training" }), refuse(null), set({ text: "small words" })]],
+  "objective": [{ side: "backward" }, [give("#objective select", "log_probability", "change"), give("#objective select", "1", "change", 1), give("#objective select", "difference", "change"), give("#objective select", "3", "change", 3), give("#objective select", "loss", "change"), set({ side: "forward" })]],
+  "tour": [{}, [press("Next"), press("Next"), press("Back"), press("Next"), press("Next"), press("Switch off all heads"), press("Switch them on"), click(".head-picture"), press("Next"), press("End the tour"), press("Tour"), press("Leave the tour")], { tour: true }],
+  "tabs": [{}, [key("#tabs", "ArrowRight"), ...["ArrowRight", "ArrowLeft", "x"].map((name) => [`key ${name} at the first tab`, () => { $("#tab-attention").focus(); $("#tabs").listeners.keydown(event($("#tabs"), { key: name })); }]),
+    click("#tab-edit"), press("Backward"), press("Forward"), click("#theme"), click("#theme"), click("#language")]],
+  "address": [{ view: "none", side: "left", edits: "x" }, [go({ block: STEP, side: "backward", head: "1", word: "0", value: `d:${STEP}`, target: "4,5" }), go({ text: "small words", alpha: "0.25", beam: "2", prefix: "4,5", checkpoint: "10", tour: "2" }), go({ objective: "log_probability:1:5" }),
+    go({ objective: "difference:0:4:5", entry: `${STEP}@0,1,2` }), ["a link inside the page", () => { location.hash = "#figure"; document.dispatchEvent({ type: "hashchange" }); }], go({}), go({ walk: "3", view: "walk" })]],
+  "requests": [{}, [refuse([400, { error: "translate: found `x`" }]), set({ text: "small words" }), refuse(null), set({ text: "two words" }), set({ text: "two words" }), set({ text: " " }), set({ text: "small" }), set({ edits: [OFF] }), set({ edits: [OFF, { ...OFF, head: 0 }] }), set({ prefix: [4] }), set({ target: [4, 5] }),
+    set({ objective: { kind: "log_probability", position: 0, token: 4 } }), set({ checkpoint: 10 }), set({ beam: 3, alpha: 0.5 }), refuse([500, {}]), set({ text: "words" }), refuse("stopped"), set({ text: "two" }), set({ view: "walk", walk: 5 }), refuse(null), set({ text: "small two" })]],
+};
+
+/** Return the first of many lines, and a digest, so that each change shows. */
+function few(mark, lines, most = 14) {
+  return [...lines.slice(0, most).map((line) => `${mark} ${line}`), ...(lines.length > most ? [`${mark} ... ${lines.length} lines of digest ${digest(lines.join("\n"))}`] : [])];
+}
+
+for (const [name, [choices, acts, { saved, ...options } = {}]] of Object.entries(STORIES)) {
+  test(`the story ${name}`, async () => {
+    refusing = null;
+    const { asked } = await visit(address(choices), { ...options, saved: saved && savedOf(saved), refuse: () => refusing });
+    const lines = [location.hash], errors = [];
+    globalThis.console = { ...console, error: (error) => errors.push(`error: ${error.message}`) };
+    const look = () => [location.search + decodeURIComponent(location.hash), `focus: ${document.activeElement?.attributes.id ?? document.activeElement?.attributes["aria-label"] ?? document.activeElement?.textContent ?? ""}`, `tour left: ${localStorage.getItem("explorer-tour-left")}`, ...outline(document.documentElement)[0].map((line) => line.trimStart())];
+    let before = look();
+    for (const [words, act] of acts) {
+      asked.length = 0;
+      await act();
+      await settle();
+      const after = look(), count = (list) => list.reduce((counts, line) => counts.set(line, (counts.get(line) ?? 0) + 1), new Map());
+      const [was, is] = [count(before), count(after)];
+      lines.push(`=== ${words}`, ...asked.map(([request, { trace: _, ...body }]) => `? ${request} ${JSON.stringify(body)}`), ...errors.splice(0));
+      const gone = [...was.keys()].filter((line) => !is.has(line)), come = [...is].filter(([line, n]) => n !== was.get(line)).map(([line, n]) => line + (was.has(line) ? ` (${was.get(line)} → ${n})` : ""));
+      lines.push(...few("-", gone), ...few("+", come));
+      before = after;
+    }
+    compare(lines, `${FOLDER}/${name}.txt`);
+  });
+}
+
+test("each story is told", () => {
+  assert.deepEqual(readdirSync(FOLDER).sort(), Object.keys(STORIES).map((name) => `${name}.txt`).sort());
+});
