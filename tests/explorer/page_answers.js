@@ -127,7 +127,7 @@ export function translationOf({ beam = 1, prefix = [], edits = [], text = TEXT }
   const nodes = [node(0, null, 0, 1, 0, null, "kept"), node(1, 0, 1, 4, -0.25, null, "kept"), node(2, 0, 1, 5, -1.5, null, "kept"), node(3, 0, 1, 6, -4, null, "dropped: rank 3, and only 2 are kept"),
     node(4, 1, 2, 5, -0.5, null, "kept"), node(5, 2, 2, 2, -2, -1.875, "finished"), node(6, 4, 3, 2, -0.75, -0.625, "finished"), node(7, 4, 3, 6, -3, -2.5, "cut off: at the limit of 3 tokens"),
     node(8, 1, 2, 6, -5, null, "cannot win any more")];
-  return { source: token([4, 5, 6, 2], SOURCES), tokens, text: tokens.slice(0, -1).map((one) => one.text).join(" "), finished: true, notes: text === TEXT ? [] : ["token 1 ('x') is unknown: the model reads `<unk>`"],
+  return { source: token([4, 5, 6, 2], SOURCES), tokens, text: tokens.slice(0, -1).map((one) => one.text).join(" "), finished: true, notes: text === TEXT ? [] : ["token 1 ('x') is unknown: the model reads <unk>"],
     tree: beam > 1 ? { nodes, winner: 6 } : null };
 }
 

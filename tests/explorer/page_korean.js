@@ -1,13 +1,13 @@
 // The page in Korean, and the language that an address asks for.
 
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
+import { readFileSync, readdirSync } from "node:fs";
 import test from "node:test";
 import { outline, texts } from "./page_document.js";
 import { address, compare, settle, visit } from "./page_visit.js";
 
 const same = assert.deepEqual;
-const page = await visit("", { search: "?lang=ko" }), { KO } = await import("./ko.js");
+const page = await visit("", { search: "?lang=ko" }), { KO, SAID } = await import("./ko.js"), { said } = await import("./words.js");
 
 test("all that stands in index.html is Korean, and the button leads to English", () => {
   const [, body] = readFileSync("index.html", "utf8").split("<body>");
@@ -47,6 +47,27 @@ test("all that is said in Korean", async () => {
     }
   }
   compare([...said], `${process.env.EXPLORER_TESTS}/korean.txt`);
+});
+
+test("messages of the server are translated, each of which the server has", () => {
+  const folder = `${process.env.EXPLORER_TESTS}/../../minitransformer/apps/explorer`, plain = (text) => text.replace(/\{[^{}]*(\{[^{}]*\}[^{}]*)*\}/g, "{}");
+  const source = readdirSync(folder).filter((name) => name.endsWith(".py")).map((name) => readFileSync(`${folder}/${name}`, "utf8")).join("").replace(/"\s+f?"/g, "");
+  const messages = plain(source.replaceAll("{error}; choose", "it took more than {n} seconds and was stopped; choose").replaceAll("{self.counted}", "tokens, its end included")
+    + source.replaceAll("{self.counted}", "tokens").replace(/\{f'.*?''\}/g, " ({word})") + source.replace(/\{f'.*?''\}/g, ""));
+  const values = (text) => [...new Set(text.match(/\{\w+\}/g))].sort();
+  for (const [english, korean] of Object.entries(SAID)) {
+    assert.ok(messages.includes(plain(english)), english);
+    same([values(korean), korean.split("`").length], [values(english), english.split("`").length], english);
+  }
+  same(["the text has 10,001 characters, expected at most 10,000", "the text has 9 tokens, its end included, expected at most 8; shorten it", "the text has 9 tokens, expected at most 8; shorten it", "token 3 ('x (y)') is unknown: the model reads <unk>",
+    "trace: it took more than 60 seconds and was stopped; choose a shorter text or a smaller beam", "the text is empty, expected a sentence to translate", "something else", ""].map(said),
+  ["문장이 10,001자입니다. 10,000자까지 쓸 수 있습니다.", "문장이 끝 토큰까지 9토큰입니다. 8토큰까지 쓸 수 있으니 줄이세요.", "문장이 9토큰입니다. 8토큰까지 쓸 수 있으니 줄이세요.", "3번째 토큰('x (y)')은 어휘에 없어서 모델이 <unk>로 읽습니다.",
+    "trace: 60초가 넘어 중단했습니다. 더 짧은 문장이나 더 작은 빔을 고르세요.", "문장이 비었습니다. 번역할 문장을 쓰세요.", "something else", ""]);
+});
+
+test("what the server refuses is shown in Korean", async () => {
+  await visit(address({ text: "a" }), { search: "?lang=ko", refuse: (name) => (name === "translate" ? [400, { error: "the text is empty, expected a sentence to translate" }] : null) });
+  same(document.getElementById("banner").textContent, "문장이 비었습니다. 번역할 문장을 쓰세요.");
 });
 
 test("terms are those of the list of terms", () => {

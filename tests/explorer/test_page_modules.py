@@ -21,7 +21,8 @@ def test_what_the_modules_compute_and_write(tmp_path, session, trace):
     (tmp_path / "answers.json").write_text(json.dumps({"model": session.model(), "trace": trace}))
     for file in HERE.glob("page_*.js"):
         shutil.copy(file, tmp_path)
-    command = ["node", "--test", "--test-reporter=tap", "page_checks.js", "page_drawings.js", "page_korean.js", "page_stories.js"]
+    tests = [f"page_{name}.js" for name in ("checks", "drawings", "korean", "stories")]
+    command = ["node", "--test", "--test-reporter=tap", *tests]
     env = os.environ | {"EXPLORER_TESTS": f"{HERE}"}
     done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, encoding="utf-8", check=False)
     assert done.returncode == 0, done.stdout[-20_000:]

@@ -444,3 +444,25 @@ export const KO = {
   "A parameter: this gradient is what the optimiser uses.": "파라미터: 옵티마이저가 쓰는 기울기입니다.",
   "Open the block": "블록 열기",
 };
+
+/** What the server says, with names in place of values. */
+export const SAID = {
+  "the text has {n} characters, expected at most {most}": "문장이 {n}자입니다. {most}자까지 쓸 수 있습니다.",
+  "the text has {n} tokens, its end included, expected at most {most}; shorten it": "문장이 끝 토큰까지 {n}토큰입니다. {most}토큰까지 쓸 수 있으니 줄이세요.",
+  "the text has {n} tokens, expected at most {most}; shorten it": "문장이 {n}토큰입니다. {most}토큰까지 쓸 수 있으니 줄이세요.",
+  "the text is empty, expected a sentence to translate": "문장이 비었습니다. 번역할 문장을 쓰세요.",
+  "the text is empty, expected the beginning of a text": "문장이 비었습니다. 이어 쓸 글의 앞부분을 쓰세요.",
+  "token {n} ({word}) is unknown: the model reads <unk>": "{n}번째 토큰({word})은 어휘에 없어서 모델이 <unk>로 읽습니다.",
+  "token {n} is unknown: the model reads <unk>": "{n}번째 토큰은 어휘에 없어서 모델이 <unk>로 읽습니다.",
+  "{n} others are unknown too": "그 밖에 {n}개도 어휘에 없습니다.",
+  "{name}: the model is busy with another request; try again": "{name}: 모델이 다른 요청을 처리하고 있습니다. 다시 시도하세요.",
+  "{name}: it took more than {n} seconds and was stopped; choose a shorter text or a smaller beam": "{name}: {n}초가 넘어 중단했습니다. 더 짧은 문장이나 더 작은 빔을 고르세요.",
+  "{name}: the memory is full; choose a shorter text": "{name}: 메모리가 부족합니다. 더 짧은 문장을 고르세요.",
+  "trace: the target has {n} tokens, expected 1 to {most}": "trace: 출력 문장이 {n}토큰입니다. 1~{most}토큰이어야 합니다.",
+  "checkpoint is {n}, expected one of those that the run has kept: {found}; `minitransformer train --save-every N --keep M` keeps more":
+    "체크포인트 {n}은 없습니다. 남아 있는 것: {found}. `minitransformer train --save-every N --keep M`으로 더 많이 남길 수 있습니다.",
+  "the trace {key} is no longer kept; ask for it again with `trace`": "트레이스 {key}는 이미 지워졌습니다. `trace`로 다시 요청하세요.",
+  "the address lacks its token; open the address that `minitransformer explore` printed": "주소에 토큰이 없습니다. `minitransformer explore`가 출력한 주소를 여세요.",
+  "Of a model with more than {n} parameters or {tokens} tokens, the file holds the first {entries} rows and columns of each matrix. Along a vocabulary, it holds the tokens of the text and the best alternatives to them. Statistics are those of whole matrices.":
+    "파라미터가 {n}개, 토큰이 {tokens}개를 넘는 모델이라 각 행렬의 처음 {entries}개 행과 열만 이 파일에 들어 있습니다. 어휘 축에는 문장의 토큰과 그 최선의 대안이 들어 있습니다. 통계는 행렬 전체의 값입니다.",
+};

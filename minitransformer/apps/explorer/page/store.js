@@ -26,7 +26,7 @@
 // `columns`; `left_out` then says what the file holds. A sentence may also be {text, file}: a script beside this file,
 // which is loaded when the sentence is chosen, and which calls explorerSentence(place, base64 of gzip).
 
-import { t } from "./words.js";
+import { said, t } from "./words.js";
 
 /** The server refused a request; the message says what was found, what was expected and what to do. */
 export class Refusal extends Error {}
@@ -113,7 +113,7 @@ export class Live {
       return this.#post(name, body, patience - 1);
     }
     const answer = await response.json().catch(() => ({}));
-    if (!response.ok) throw new Refusal(answer.error ?? t("{name}: the server answered {status}", { name, status: response.status }));
+    if (!response.ok) throw new Refusal(answer.error ? said(answer.error) : t("{name}: the server answered {status}", { name, status: response.status }));
     return answer;
   }
 }
@@ -127,7 +127,7 @@ export class Saved {
   constructor(data) {
     this.data = data;
     this.refusal = data.sentences.length > 1 ? NEEDS_PYTHON_MANY : NEEDS_PYTHON;
-    this.leftOut = data.left_out ?? "";
+    this.leftOut = said(data.left_out ?? "");
   }
 
   async model() {

@@ -4,7 +4,7 @@
 import { el, percent, withCode } from "./dom.js";
 import { isAlone } from "./labels.js";
 import { drawTree } from "./tree.js";
-import { t } from "./words.js";
+import { said, t } from "./words.js";
 
 const PAUSE = 220; // milliseconds from one token to the next
 
@@ -98,7 +98,7 @@ function translation(app, answer, animate) {
   return [
     answer.source.length ? el("p", { class: "source-tokens" }, el("span", { class: "muted" }, `${t("Tokens:")} `),
       answer.source.map(({ text: word }) => [el("span", { class: "token" }, word), " "])) : null,
-    ...(answer.notes ?? []).map((note) => el("p", { class: "refusal", role: "status" }, withCode(note))),
+    ...(answer.notes ?? []).map((note) => el("p", { class: "refusal", role: "status" }, withCode(said(note)))),
     text,
     answer.finished === false ? el("p", { class: "muted small" }, t("Stopped at the limit of tokens; the model wrote no <end>.")) : null,
     el("div", { class: "line-up" },

@@ -7,7 +7,9 @@ const LANGUAGES = ["en", "ko"];
 export const language = globalThis.location ? chosen() : "en";
 export const otherLanguage = LANGUAGES.find((one) => one !== language);
 
-const CATALOGUE = language === "ko" ? (await import("./ko.js")).KO : {};
+const { KO: CATALOGUE, SAID } = language === "ko" ? await import("./ko.js") : { KO: {}, SAID: {} };
+const MESSAGES = Object.entries(SAID).map(([english, translation]) => [
+  new RegExp(`^${english.replace(/[.*+?^$()|[\]\\]/g, "\\$&").replace(/\{(\w+)\}/g, "(?<$1>.+?)")}$`, "s"), translation]);
 
 function chosen() {
   const asked = new URLSearchParams(location.search).get("lang");
@@ -22,6 +24,15 @@ export function phrase(english, values = {}) {
 /** Return a text in the language of the page. */
 export function t(english, values) {
   return phrase(english, values).join("");
+}
+
+/** Return a message of the server in the language of the page; a message without a translation stays as it is. */
+export function said(message) {
+  for (const [english, translation] of MESSAGES) {
+    const found = english.exec(message);
+    if (found) return translation.replace(/\{(\w+)\}/g, (_, name) => found.groups[name]);
+  }
+  return message;
 }
 
 /** Translate the texts and labels that stand in index.html. */
