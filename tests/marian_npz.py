@@ -9,8 +9,9 @@ TOKENS = ["</s>", "<unk>", *(f"word{i}" for i in range(8)), 'a"b', "it's", ":", 
 SETTINGS = {
     "type": "transformer", "enc-depth": LAYERS, "dec-depth": LAYERS, "transformer-heads": HEADS, "dim-emb": D,
     "transformer-preprocess": '""', "transformer-postprocess": "dan", "transformer-postprocess-top": '""',
-    "transformer-postprocess-emb": "d", "transformer-ffn-activation": "swish", "transformer-no-projection": "false",
-    "transformer-decoder-autoreg": "self-attention", "transformer-guided-alignment-layer": "last",
+    "transformer-postprocess-emb": "d", "transformer-ffn-activation": "swish",
+    "transformer-guided-alignment-layer": "last", "transformer-decoder-autoreg": "self-attention",
+    "transformer-no-projection": "false",
 }  # fmt: skip
 PRE = {"transformer-preprocess": "n", "transformer-postprocess": "da", "transformer-postprocess-top": "n"}
 
@@ -53,7 +54,7 @@ def write_vocabulary(path, tokens=TOKENS):
 
 def write_folder(folder, found=None, settings=None):
     folder.mkdir(exist_ok=True)
-    text = "".join(f"{name}: {value}\n" for name, value in (SETTINGS | (settings or {})).items())
+    text = "\n".join(f"{name}: {value}" for name, value in (SETTINGS | (settings or {})).items())
     found = {"special:model.yml": np.frombuffer(text.encode() + b"\0", "int8")} | (arrays() if found is None else found)
     np.savez(folder / "model.npz", **found)
     write_vocabulary(folder / "vocab.yml")

@@ -1,5 +1,6 @@
 """Every exporter names the options of a model that it carries, and refuses the others."""
 
+import errno
 from dataclasses import asdict, dataclass, fields, replace
 
 import pytest
@@ -11,6 +12,7 @@ from minitransformer.apps.exchange.writing import CARRIED, CARRIED_RULES
 from minitransformer.decoding import SearchOptions
 from minitransformer.nn import ModelOptions
 from minitransformer.options import option
+from minitransformer.training import RunError
 
 pytest.importorskip("sentencepiece")
 
@@ -45,3 +47,15 @@ def test_an_option_or_rule_of_the_search_that_an_exporter_does_not_know_is_refus
 def test_what_exporters_carry_are_options():
     assert {field.name for field in fields(ModelOptions)} >= CARRIED.union(ALSO_CARRIED)
     assert {field.name for field in fields(SearchOptions)} == {*CARRIED_RULES}
+
+
+@pytest.mark.parametrize("program", WRITERS)
+def test_an_export_that_fails_leaves_nothing(tmp_path, monkeypatch, program):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    run = trained(tmp_path / "run")
+    monkeypatch.setattr("minitransformer.apps.exchange.writing.put_in_place", full)
+    with pytest.raises(RunError, match=r"cannot write .*there: No space left on device"):
+        WRITERS[program](run, tmp_path / "there")
+    assert [*tmp_path.iterdir()] == [tmp_path / "run"]

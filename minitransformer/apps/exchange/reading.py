@@ -57,7 +57,7 @@ class Fields:
         """Return a number of 0 or more; without a default it must be there."""
         value = self._get(name, default)
         if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < below:
-            raise self.error(name, f"a number from 0 to less than {below}")
+            raise self.error(name, "a number of 0 or more" + (f", less than {below}" if below < float("inf") else ""))
         return float(value)
 
     def boolean(self, name: str, default: bool = _MISSING) -> bool:
