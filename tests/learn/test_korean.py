@@ -10,8 +10,9 @@ import pytest
 from toml_cases import cases_from_toml, toml_table
 
 from minitransformer.apps import cli, learn
+from minitransformer.apps.cli.chapter_training import run_training
 from minitransformer.apps.cli.parser import ARGUMENTS
-from minitransformer.apps.learn import bank, find, judge_file, language
+from minitransformer.apps.learn import bank, find, judge_file, language, trainings
 from minitransformer.apps.learn.answers import is_open
 from minitransformer.apps.learn.book import Book
 from minitransformer.apps.learn.language import said, say_source, speaking
@@ -129,7 +130,9 @@ def test_a_folder_remembers_its_language(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("MINITRANSFORMER_LANG", "ko")
     with pytest.raises(SystemExit):
         cli.main(["learn", "chekc"])
-    assert "learn: 오류: 인자 ACTION: 'chekc'은(는) 쓸 수 없습니다. 'check'을(를)" in capsys.readouterr().err
+    errors = capsys.readouterr().err
+    assert errors.startswith("사용법: minitransformer learn")
+    assert "learn: 오류: 인자 ACTION: 'chekc'은(는) 쓸 수 없습니다. 'check'을(를)" in errors
     cli.main(["learn", "list", "--folder", str(folder), "--lang", "en"])
     assert (folder / second.file).read_text(encoding="utf-8") == second.text
     assert Book.language_of(folder) == "en"
@@ -143,3 +146,12 @@ def test_a_verdict_is_in_korean_down_to_its_cause(tmp_path):
     assert "d_x 값이 아직 맞지 않습니다." in text
     assert "  원인     x와 y가 바뀌었습니다." in text
     assert max(len(spread(line)) for line in text.splitlines()) <= 79
+
+
+def test_a_training_is_reported_in_korean(monkeypatch, capsys, tmp_path):
+    digits, letters = "reads 0123456789 as 4, 9% of 500 digits right", "a becomes b, 9% of the letters of 31 rows right"
+    report = trainings.Report(digits, letters, [1.0, 2.0], [1.0, 2.0], 0.1, 0.2)
+    monkeypatch.setattr(trainings, "train_with_answers", lambda *_: report)
+    with speaking("ko"):
+        assert run_training(Book(tmp_path), "5") == 0
+    assert re.findall("[a-z]{2,}", capsys.readouterr().out.partition("호출합니다.")[2]) == []

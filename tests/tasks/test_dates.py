@@ -27,10 +27,12 @@ class EveryNumberOnce:
         return np.arange(high)
 
 
-@pytest.mark.parametrize("to", ["ko", "ko-words", "ko-short"])
-def test_every_date_can_be_drawn(to):
+@pytest.mark.parametrize(
+    ("to", "to_what"), [("ko", "Korean"), ("ko-words", "Korean words"), ("ko-short", "short Korean")]
+)
+def test_every_date_can_be_drawn(to, to_what):
     task = build("dates", to=to)
-    assert task.population == 73_049
+    assert task.title == f"dates, English to {to_what}"
     by_source = dict(task.draw(task.population, EveryNumberOnce()))
     assert len(by_source) == task.population
     assert len(set(by_source.values())) == len(by_source)
