@@ -27,7 +27,7 @@ def submissions(tmp_path):
         path = tmp_path / "submissions" / student / "my-exercises" / find(name).file
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    (tmp_path / "submissions" / "Noam").mkdir()
+    (tmp_path / "submissions" / "노암").mkdir()
     return tmp_path / "submissions"
 
 
@@ -44,10 +44,10 @@ def test_a_class_is_graded(submissions, tmp_path, capfd):
     assert "Grace Hopper   0 of 13   wrong: softmax-backward; open: softmax-forward;" in shown
     assert "write-the-checker" not in shown.partition("solved by")[0]
     assert " and 8 more\nGrace" in shown
-    assert "Noam           0 of 13   missing: all" in shown
+    assert "노암           0 of 13   missing: all" in shown
     rows = [*csv.DictReader(table.read_text(encoding="utf-8-sig").splitlines())]
     assert [(row["student"], row["right"], row["softmax-backward"]) for row in rows] == [
-        ("Ada", "1", "right"), ("Grace Hopper", "0", "wrong"), ("Noam", "0", "missing"),
+        ("Ada", "1", "right"), ("Grace Hopper", "0", "wrong"), ("노암", "0", "missing"),
     ]  # fmt: skip
     grace = json.loads(words.read_text(encoding="utf-8"))["students"][1]
     assert "d_x is not right yet" in grace["exercises"]["softmax-backward"]["words"]

@@ -109,6 +109,7 @@ def test_long_sentences_are_thinned_out(rng):
 def test_files_are_written(maps, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", "no installed font")
         attention_maps({"cross": maps["cross"]}, SOURCE, TARGET, tmp_path / "new" / "maps.png")
         attention_map(maps["cross"][0][0], SOURCE, ["사백", "삼십", "이", "四", " ", "<end>"], tmp_path / "plain")
     for name in ("new/maps.png", "plain"):

@@ -7,7 +7,7 @@ from fontTools.ttLib.tables._g_l_y_f import Glyph
 from matplotlib import font_manager
 
 from minitransformer.apps.plots import attention_map
-from minitransformer.apps.plots.fonts import BASE, Face, face_for, spell_out
+from minitransformer.apps.plots.fonts import BASE, MISSING, Face, _add_new_fonts, face_for, spell_out
 
 
 @pytest.fixture
@@ -15,6 +15,7 @@ def only_own_fonts(monkeypatch):
     """Leave matplotlib with the DejaVu fonts alone, whatever this machine has installed."""
     manager = font_manager.fontManager
     monkeypatch.setattr(manager, "ttflist", [f for f in manager.ttflist if f.name.startswith("DejaVu")])
+    monkeypatch.setattr(font_manager, "findSystemFonts", lambda *_, **__: [])
 
 
 def make_font(path, family, characters):
@@ -41,7 +42,11 @@ def test_latin_needs_no_other_font():
 
 @pytest.mark.usefixtures("only_own_fonts")
 def test_missing_glyphs_are_spelt_out():
-    face = face_for(["사백 四"])
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("default")
+        face_for(["か"])
+        face = face_for(["사백 四"])
+    assert [str(one.message) for one in found] == [MISSING]
     assert face.families == (BASE,)
     assert face.readable("사백 四 x") == "sabaeg U+56DB x"
 
@@ -71,16 +76,24 @@ def test_drawing_with_a_second_font_warns_of_nothing(tmp_path, caplog):
     font_manager.fontManager.addfont(tmp_path / "all.ttf")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", "no installed font")
         attention_map(np.eye(2), ["four", "hundred"], ["사", "백四"], tmp_path / "map.png", "사백 四")
     assert not caplog.records
 
 
 @pytest.mark.usefixtures("only_own_fonts")
-def test_a_font_that_is_gone_is_passed_over(tmp_path):
-    make_font(tmp_path / "gone.ttf", "Gone", "사")
-    font_manager.fontManager.addfont(tmp_path / "gone.ttf")
-    (tmp_path / "gone.ttf").unlink()
-    assert face_for(["사"]).families == (BASE,)
+def test_a_font_that_is_gone_is_passed_over_and_a_new_one_is_found(tmp_path, monkeypatch):
+    gone, broken, new = (tmp_path / f"{name}.ttf" for name in ("gone", "broken", "new"))
+    make_font(gone, "Gone", "사")
+    font_manager.fontManager.addfont(gone)
+    gone.unlink()
+    broken.write_bytes(b"no font")
+    make_font(new, "New", "사")
+    with pytest.warns(UserWarning, match="no installed font"):
+        assert face_for(["사"]).families == (BASE,)
+    monkeypatch.setattr(font_manager, "findSystemFonts", lambda *_, **__: [f"{broken}", f"{new}"])
+    _add_new_fonts.cache_clear()
+    assert face_for(["사"]).families == (BASE, "New")
 
 
 def test_tokens_show_their_spaces():

@@ -6,6 +6,7 @@ import argparse
 import io
 import os
 import sys
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from importlib.metadata import version
@@ -13,6 +14,7 @@ from keyword import iskeyword
 from pathlib import Path
 from types import ModuleType
 
+from minitransformer.apps.cli.errors import one_line
 from minitransformer.apps.cli.parser import ARGUMENTS, Parser, add_listed
 from minitransformer.console import accept_all_characters, fit_terminal, protect_terminal
 
@@ -110,6 +112,12 @@ def _prepare_streams() -> None:
     protect_terminal(sys.stdout)
     fit_terminal(sys.stdout)
     fit_terminal(sys.stderr)
+    warnings.formatwarning = _format_warning
+
+
+def _format_warning(message: Warning | str, *_: object, **__: object) -> str:
+    """Return a warning as a note: the place in the code means nothing to who runs a command."""
+    return f"note: {one_line(message)}\n"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

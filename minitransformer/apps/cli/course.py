@@ -19,7 +19,7 @@ from minitransformer.apps.cli.errors import UsageError, one_line
 from minitransformer.apps.cli.options import refusing
 from minitransformer.apps.learn import Exercise, bank, find, grading
 from minitransformer.apps.learn.course import weeks, write_plan
-from minitransformer.console import fill
+from minitransformer.console import fill, gather, spread
 from minitransformer.durable import check_replaceable, write_whole
 from minitransformer.files import read_file, reason
 
@@ -64,7 +64,7 @@ def _grade(args: argparse.Namespace) -> int:
     print(f"{what}: {len(exercises)} exercises, submissions: {len(submissions)}\n", flush=True)
     if others := sorted(one_line(file.name) for file in args.grade.glob("[!.]*") if not file.is_dir()):
         print(f"{fill('not graded, because only folders are: ' + ', '.join(others))}\n")
-    width = min(30, max(len(one_line(submission.student)) for submission in submissions))
+    width = min(30, max(len(spread(one_line(submission.student))) for submission in submissions))
     results = []
     for submission in submissions:
         results.append(grading.grade(submission, exercises, seconds=seconds))
@@ -113,7 +113,8 @@ def _read_weights(args: argparse.Namespace, exercises: Sequence[Exercise]) -> di
 
 def _line(result: grading.Result, width: int, deadline: datetime | None) -> str:
     """Return the name of a student, the points, and the exercises that are not right."""
-    start = f"{one_line(result.student):<{width}} {len(result.names('right')):>3} of {len(result.verdicts)}"
+    student = gather(f"{spread(one_line(result.student)):<{width}}")
+    start = f"{student} {len(result.names('right')):>3} of {len(result.verdicts)}"
     rest = [
         f"{state}: {'all' if len(names) == len(result.verdicts) else _shorten(names)}"
         for state in ("wrong", "open", "missing", "failed")

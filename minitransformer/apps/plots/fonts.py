@@ -2,12 +2,15 @@
 
 matplotlib brings DejaVu Sans, which covers Latin, Greek, Cyrillic, Arabic and more, but not Hangul,
 kana or Han. Characters that it lacks are taken from an installed font that has them, if there is one.
-Otherwise they are spelt out: Hangul and kana in Latin letters, all others as ``U+XXXX``.
+Otherwise they are spelt out: Hangul and kana in Latin letters, all others as ``U+XXXX``; a warning says so once.
 """
 
 import unicodedata
+import warnings
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from matplotlib import font_manager
@@ -18,6 +21,10 @@ UNSUITABLE = ("last resort", "lastresort", "blank", "color")
 REGULAR = (400, "normal", "regular")
 CONTROL = {code: repr(chr(code))[1:-1] for code in range(32)}
 SPELT = ("HANGUL SYLLABLE ", "HIRAGANA LETTER ", "KATAKANA LETTER ")
+MISSING = (
+    "no installed font has all characters of a picture: Hangul and kana are spelt there in Latin letters, others as "
+    "U+XXXX; install a font that has them, such as Noto Sans CJK or Nanum Gothic, and draw again"
+)
 
 
 @dataclass(frozen=True)
@@ -61,14 +68,26 @@ def face_for(texts: Iterable[str]) -> Face:
     """Choose fonts that can draw the texts, as far as they are installed: DejaVu Sans, and as few others as needed."""
     families, characters = [BASE], _characters(BASE)
     missing = frozenset(ord(char) for text in texts for char in text if char >= " ") - characters
+    if missing:
+        _add_new_fonts()
     while missing:
         name, found = _best(missing)
         if not found:
+            warnings.warn(MISSING, stacklevel=1)  # the same place for all pictures: Python shows it once
             break
         families.append(name)
         characters |= found
         missing -= found
     return Face(tuple(families), characters)
+
+
+@cache
+def _add_new_fonts() -> None:
+    """Add the fonts that were installed after matplotlib wrote its list of fonts, which it keeps."""
+    listed = {font.fname for font in font_manager.fontManager.ttflist}
+    for path in {*font_manager.findSystemFonts()} - listed:
+        with suppress(OSError, RuntimeError):  # a broken file
+            font_manager.fontManager.addfont(path)
 
 
 def _best(missing: frozenset[int]) -> tuple[str, frozenset[int]]:
