@@ -1,3 +1,4 @@
+import sys
 import warnings
 
 import numpy as np
@@ -6,6 +7,7 @@ from fontTools.fontBuilder import FontBuilder
 from fontTools.ttLib.tables._g_l_y_f import Glyph
 from matplotlib import font_manager
 
+from minitransformer.apps import cli
 from minitransformer.apps.plots import attention_map
 from minitransformer.apps.plots.fonts import BASE, MISSING, Face, _add_new_fonts, face_for, spell_out
 
@@ -41,12 +43,17 @@ def test_latin_needs_no_other_font():
 
 
 @pytest.mark.usefixtures("only_own_fonts")
-def test_missing_glyphs_are_spelt_out():
+def test_missing_glyphs_are_spelt_out(monkeypatch):
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("default")
         face_for(["か"])
         face = face_for(["사백 四"])
     assert [str(one.message) for one in found] == [MISSING]
+    monkeypatch.setattr(warnings, "formatwarning", warnings.formatwarning)
+    monkeypatch.setattr(sys, "argv", ["minitransformer", "--version"])
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert warnings.formatwarning(found[0].message, UserWarning, "fonts.py", 1) == f"note: {MISSING}\n"
     assert face.families == (BASE,)
     assert face.readable("사백 四 x") == "sabaeg U+56DB x"
 

@@ -112,7 +112,6 @@ def _prepare_streams() -> None:
     protect_terminal(sys.stdout)
     fit_terminal(sys.stdout)
     fit_terminal(sys.stderr)
-    warnings.formatwarning = _format_warning
 
 
 def _format_warning(message: Warning | str, *_: object, **__: object) -> str:
@@ -123,7 +122,8 @@ def _format_warning(message: Warning | str, *_: object, **__: object) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status: 0 if all went well, 1 or 2 if not, 130 if interrupted."""
     _prepare_streams()
-    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments is None:  # as a program, not called by one
+        warnings.formatwarning, arguments = _format_warning, sys.argv[1:]
     if not arguments:
         build_parser("").print_help(sys.stderr)
         sys.exit(2)
