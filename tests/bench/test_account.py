@@ -160,4 +160,6 @@ def test_arithmetic_outside_of_products_is_counted():
             before = account.arithmetic
             call()
             counted[name] = account.arithmetic - before
+        room = np.concatenate([x.data, x.data])
+        assert np.concatenate([x.data - 1, x.data], out=room) is room
     assert list(counted.values()) == [48, 48, 48, 48, 48, 48, 96, 96, 0, 0, 0], counted

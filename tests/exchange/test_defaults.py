@@ -509,10 +509,11 @@ def test_the_type_of_a_hugging_face_model_is_the_widest_of_its_tensors(tmp_path,
     assert {f"{array.dtype}" for array in read.state.values()} == {kind}
     for name, array in read.state.items():
         np.testing.assert_allclose(array, expected[name], rtol=1e-3, atol=1e-4)
-    found["model.encoder.embed_positions.weight"] = waves.astype("f4") + np.float32(2e-5)
-    save_file(found, tmp_path / "model.safetensors")
-    with pytest.raises(FileError, match="holds other numbers than sines"):
-        read_huggingface(tmp_path)
+    rest = {name: array for name, array in found.items() if "embed_positions" not in name}
+    for name in found.keys() - rest.keys():  # the other one may be missing
+        save_file(rest | {name: waves.astype("f4") + np.float32(2e-5)}, tmp_path / "model.safetensors")
+        with pytest.raises(FileError, match=f"{name} holds other numbers than sines"):
+            read_huggingface(tmp_path)
 
 
 @pytest.mark.parametrize("tie", [True, False])
