@@ -14,6 +14,7 @@
 ``history/``             the weights alone at 20 steps or more, to watch training later; of large models there are none
 ``best.safetensors``     the best weights on held-out pairs during training
 ``average.safetensors``  the mean of the last checkpoints' weights, if requested
+``adaptation.json``      the scores of a model before and after it was trained on
 ``*.png``                pictures
 =======================  ================================================================================
 

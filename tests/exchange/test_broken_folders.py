@@ -213,24 +213,8 @@ def test_older_files_open_as_well(tmp_path):
 
 CASES = int(os.environ.get("MINITRANSFORMER_FUZZ_CASES", "200"))
 VALUES = [
-    None,
-    True,
-    -1,
-    0,
-    1,
-    3,
-    2**31,
-    10**40,
-    1.5,
-    float("nan"),
-    float("inf"),
-    "",
-    "x",
-    "\ud800",
-    [],
-    [0],
-    [[0]],
-    {},
+    *(None, True, -1, 0, 1, 3, 2**31, 10**40, 1.5, float("nan"), float("inf")),
+    *("", "x", "\ud800", [], [0], [[0]], {}),
 ]
 
 

@@ -274,10 +274,7 @@ def test_rules_of_hugging_face_that_are_not_known_must_be_off(tmp_path, name):
                     read_huggingface(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("said", "activation"),
-    [("gelu_new", "gelu_tanh"), *((name, name) for name in ("relu", "silu", "gelu", "quick_gelu")), ("swish", "silu")],
-)
+@cases_from_toml
 def test_activations_by_the_names_of_each_program(tmp_path, said, activation):
     write_huggingface_folder(tmp_path, activation_function=said)
     assert read_huggingface(tmp_path).model["activation"] == activation
@@ -313,15 +310,7 @@ def test_separate_vocabularies_of_hugging_face(tmp_path):
         assert read.model["share_embeddings"] == "target"
 
 
-EDGES = [
-    ("integer", {"at_least": 2, "at_most": 5}, [2, 5, 3], [1, 6, True, 2.0, "3", None]),
-    ("number", {"below": 1}, [0, 0.0, 0.999, 0.5], [1, 1.0, -1e-9, True, "0.5", None]),
-    ("boolean", {}, [True, False], [0, 1, "true", None]),
-    ("text", {}, ["", "a", {"content": "b"}], [1, {"content": 1}, {}, None, []]),
-]
-
-
-@pytest.mark.parametrize(("kind", "limits", "right", "wrong"), EDGES)
+@cases_from_toml
 def test_each_kind_of_value_at_its_edges(tmp_path, kind, limits, right, wrong):
     for value in (*right, *wrong):
         (tmp_path / "a.json").write_text(json.dumps({"x": value}))
@@ -432,10 +421,7 @@ def test_an_option_of_both_stacks_comes_before_one_that_is_said_once(tmp_path):
 # ---------------------------------------------------------------------------------------------------------------------
 # Each spelling, type and edge
 
-OTHER_WORDS = {
-    "decoder-ffn-depth": ("2", "0"), "ffn-depth": ("2",), "postprocess-emb": ("", "d"), "tied-layers": ("", "[]"),
-    "train-position-embeddings": ("false",), "rnn-projection": ("false",),
-}  # fmt: skip
+OTHER_WORDS = toml_table(__file__, "OTHER_WORDS")
 
 
 @pytest.mark.parametrize("name", OTHER_WORDS)

@@ -132,10 +132,7 @@ def test_the_notes_tell_the_search(tmp_path):
     assert names == {"config.json", "model.bin", "shared_vocabulary.json"}
 
 
-OTHER_RULES = {
-    "beam": 1, "alpha": 2.5, "stop": "exact", "most_written": None, "least_written": 0, "force_end": True,
-    "penalty": "gnmt", "full_beam": False, "limit_ends": False,
-}  # fmt: skip
+OTHER_RULES = toml_table(__file__, "OTHER_RULES")
 
 
 def test_the_notes_tell_every_pair_of_rules(tmp_path):

@@ -143,15 +143,24 @@ def test_scores_do_not_depend_on_the_processes(alone, tmp_path):
     (tmp_path / "text.tsv").write_text(text)
     for arguments in ([], ["--source", "text.tsv", "--beam", "2"]):
         command = ["evaluate", str(alone), *arguments]
-        one = subprocess.run(
-            [sys.executable, *PROGRAM, *command],
-            cwd=tmp_path,
-            env=ENVIRONMENT,
-            text=True,
-            capture_output=True,
-            check=True,
-        )
-        assert run(2, command, tmp_path) == (0, one.stdout)
+        one = [sys.executable, *PROGRAM, *command]
+        printed = subprocess.check_output(one, cwd=tmp_path, env=ENVIRONMENT, text=True)
+        assert run(2, command, tmp_path) == (0, printed)
+
+
+def test_training_on_has_the_same_scores_before_and_after(tmp_path):
+    (tmp_path / "text").write_text("Anna und Otto.\n" * 60)
+    train = ["train", "characters", "--text", "text", "--window", "16", "--shares", "2", "--steps", "2", "--out"]
+    assert (
+        run(1, [*train, "run", "--d-model", "8", "--n-heads", "2", "--n-layers", "1", "--d-ff", "8"], tmp_path)[0] == 0
+    )
+    scores = []
+    for out in ("one", "two"):
+        found = run(1 + len(scores), [*train, out, "--from", "run", "--keep-good", "text"], tmp_path)
+        assert found[0] == 0, found[1]
+        scores.append(json.loads((tmp_path / out / "adaptation.json").read_text()))
+        scores[-1]["held out"]["after"]["seconds"] = 0
+    assert scores[0] == scores[1]
 
 
 @cases_from_toml

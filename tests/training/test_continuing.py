@@ -1,5 +1,6 @@
 """Training on: the weights, tokens and options of another run, weights that stay fixed, and scores before and after."""
 
+import json
 import shutil
 
 import numpy as np
@@ -47,6 +48,12 @@ def test_a_run_begins_with_weights_tokens_and_options_of_another(texts, tmp_path
     said = capsys.readouterr().out
     assert "held out, before -> after: exact match" in said
     assert "kept good, before -> after: exact match" in said
+    scores = json.loads((tmp_path / "on" / "adaptation.json").read_text())
+    assert scores["held out"]["after"] == RunFolder(tmp_path / "on").measurements.final()
+    assert (
+        f" {scores['kept good']['before']['valid_loss']:.4g} -> {scores['kept good']['after']['valid_loss']:.4g}"
+        in said
+    )
     first, start = load(tmp_path / "on", "best"), load(texts / "run")
     configuration = first.options
     assert configuration.model == start.model.options
@@ -99,6 +106,7 @@ def test_a_run_killed_before_its_first_checkpoint_begins_again_with_the_other_we
         (["--freeze", "embeddings,encoder,decoder"], "no weights are left to train"),
         (["--config", "multi30k"], "found --from and --config, expected one"),
         (["--with", "my-exercises"], "found --from and --with, expected one"),
+        (["--keep-good", "a"], "found 1 files after --keep-good, expected source sentences and their translations"),
         (["--lora", "2", "--freeze", "encoder"], "found --lora and --freeze, expected one"),
         (["--lora", "2", "--average-last", "2"], "found --lora and --average-last 2, expected 1"),
         (["--lora", "8"], "--lora 8: a matrix of 8 by 24 has rank 8, expected a lower one"),

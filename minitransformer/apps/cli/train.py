@@ -7,6 +7,7 @@ Without arguments: numbers in words from English to German, on the CPU, in about
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,7 +18,8 @@ from minitransformer.apps.cli.options import read_configuration, refusing
 from minitransformer.apps.cli.own_parts import chosen_parts, compare, draw_parts, in_place, try_own_parts
 from minitransformer.apps.learn.model import Parts, Trial, record
 from minitransformer.arrays import backend
-from minitransformer.data import read_parallel
+from minitransformer.data import read_lines, read_parallel
+from minitransformer.durable import write_durably
 from minitransformer.training import RunFolder, TrainedRun, Trainer
 
 Pairs = list[tuple[str, str]]
@@ -60,28 +62,42 @@ def run(args: argparse.Namespace) -> int:
     return status
 
 
-def _start(args: argparse.Namespace, own_parts: bool) -> tuple[TrainedRun | None, Pairs]:
-    """Return the run of ``--from`` and the pairs of ``--keep-good``, if there are any."""
+def _start(args: argparse.Namespace, own_parts: bool) -> tuple[TrainedRun | None, Pairs | str]:
+    """Return the run of ``--from``, and the pairs or the text of ``--keep-good``, if there are any."""
     start = args.ranks.first(lambda: training.load(args.start)) if hasattr(args, "start") else None
     if start and own_parts:
         raise ValueError("found --from and --with, expected one of them")
     if not hasattr(args, "keep_good"):
         return start, []
-    if not start or start.task.decoder_only:
-        raise ValueError("--keep-good measures a translator that is trained on; leave it out, or add --from RUN")
-    return start, args.ranks.first(lambda: read_parallel(*args.keep_good)).pairs
+    if not start:
+        raise ValueError("--keep-good measures a model that is trained on; leave it out, or add --from RUN")
+    files, alone = args.keep_good, start.task.decoder_only
+    if len(files) != (1 if alone else 2):
+        expected = "one text" if alone else "source sentences and their translations"
+        raise ValueError(f"found {len(files)} files after --keep-good, expected {expected}")
+    if not alone:
+        return start, args.ranks.first(lambda: read_parallel(*files)).pairs
+    if not (text := args.ranks.first(lambda: "\n".join(read_lines(*files)))):
+        raise ValueError(f"--keep-good: {files[0]} holds no text")
+    return start, text
 
 
-def _train_on(trainer: Trainer, out: Path, overwrite: bool, general: Pairs) -> int:
-    """Train a model on, and print its scores before and after."""
-    before = trainer.evaluate(trainer.corpus.held_out).measurements()
-    forgotten = trainer.evaluate(general).measurements() if general else {}
-    status = _train(trainer, out, overwrite)
-    if status or trainer.ranks.rank:
-        return status
-    _compare("held out", before, RunFolder(out).measurements.final() or {})
+def _train_on(trainer: Trainer, out: Path, overwrite: bool, general: Pairs | str) -> int:
+    """Train a model on; print its scores before and after, and keep them in the run folder."""
+    ranks, before = trainer.ranks, {"held out": trainer.evaluate(trainer.corpus.held_out).measurements()}
     if general:
-        _compare("kept good", forgotten, trainer.evaluate(general, training.load(out).model).measurements())
+        before["kept good"] = trainer.evaluate(general).measurements()
+    if status := _train(trainer, out, overwrite):
+        return status
+    after = {"held out": ranks.first(lambda: RunFolder(out).measurements.final() or {})}
+    if general:
+        model = ranks.first(lambda: training.load(out).model)
+        after["kept good"] = trainer.evaluate(general, model).measurements()
+    if ranks.rank == 0:
+        for what, old in before.items():
+            _compare(what, old, after[what])
+        kept = {what: {"before": old, "after": after[what]} for what, old in before.items()}
+        write_durably(out / training.ADAPTATION, (json.dumps(kept, indent=1) + "\n").encode())
     return status
 
 
