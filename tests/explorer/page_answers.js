@@ -45,7 +45,7 @@ function attention(queries, keys) {
 }
 
 /** Return the trace of a model, of its source and target ids; alone: of a decoder without an encoder. */
-export function traceOf({ objective = { kind: "loss" }, edits = [], source = [4, 5, 6, 2], target = [4, 5, 6], alone = false, norm = "post", id = "trace" } = {}) {
+export function traceOf({ objective = { kind: "loss" }, edits = [], source = [4, 5, 6, 2], target = [4, 5, 2], alone = false, norm = "post", id = "trace" } = {}) {
   const steps = [], parameters = new Map(), n = target.length, most = TARGETS.length;
   const add = (key, inputs, shape, { forward = [], backward = [] } = {}, options = {}, line = null) => {
     const slash = key.indexOf("/"), place = key.slice(0, slash), operation = key.slice(slash + 1).replace(/\.\d+$/, "");
@@ -63,7 +63,7 @@ export function traceOf({ objective = { kind: "loss" }, edits = [], source = [4,
   };
   const residual = (place, x, inside) => {
     const shape = steps.find((one) => one.key === x).shape, normed = (from) => add(`${place}.layer_norm/layer_norm`, [["x", from], ["gain", `${place}.layer_norm.gain`, [D]], ["bias", `${place}.layer_norm.bias`, [D]]], shape,
-      { forward: [["layer_norm.x_hat", shape, 81], ["layer_norm.y", shape, 82]], backward: [["layer_norm.d_x", shape, 91]] }, { eps: 1e-5 }, 262);
+      { forward: [["layer_norm.x_hat", shape, 83], ["layer_norm.y", shape, 84]], backward: [["layer_norm.d_x", shape, 91]] }, { eps: 1e-5 }, 262);
     const joined = (from) => add(`${place}/add`, [["x", x], ["y", inside(from)]], shape, { backward: [["add.d_x", shape, 5], ["add.d_y", shape, 6]] });
     return norm === "post" ? normed(joined(x)) : joined(normed(x));
   };
@@ -105,8 +105,9 @@ export function traceOf({ objective = { kind: "loss" }, edits = [], source = [4,
 }
 
 /** Return the description of the model; alone: without an encoder. */
-export function modelOf({ alone = false, options = {}, ...other } = {}) {
-  const stack = (name, ...parts) => [name, `${name}.layers.0`, ...parts.flatMap((part, i) => [part, `residual${i + 1}`, `residual${i + 1}.layer_norm`].map((one) => `${name}.layers.0.${one}`))];
+export function modelOf({ alone = false, layers = 1, options = {}, ...other } = {}) {
+  const layer = (name, parts) => [name, ...parts.flatMap((part, i) => [part, `residual${i + 1}`, `residual${i + 1}.layer_norm`].map((one) => `${name}.${one}`))];
+  const stack = (name, ...parts) => [name, ...Array.from({ length: layers }, (_, i) => layer(`${name}.layers.${i}`, parts)).flat()];
   const places = ["", ...(alone ? [] : ["source_embedding"]), "target_embedding", ...(alone ? [] : stack("encoder", "self_attention", "feed_forward")),
     ...stack("decoder", "self_attention", ...(alone ? [] : ["cross_attention"]), "feed_forward")];
   return {
@@ -163,7 +164,7 @@ export const sources = {
   "scaled_dot_product_attention.forward": code("attention", 31, "def forward(q, k, v):", "    scores = q @ k / sqrt(64.0)", "    weights = softmax(scores)"),
   "scaled_dot_product_attention.backward": code("attention", 41, "def backward(saved, d_y):", "    d_weights = d_y @ v.T", "    d_scores = softmax_backward(d_weights)"),
   add: code("rules", 104, "def add(x, y):", "    return x + y, lambda d: (d, d)  # 'both'"),
-  "layer_norm.forward": code("layer_norm", 80, "def forward(x, gain, bias, eps=1e-5):", "    x_hat =     normalise(x)", "    y = x_hat * gain if gain is not None else x_hat"),
+  "layer_norm.forward": code("layer_norm", 80, "def forward(x, gain, bias, eps=1e-5):", '    """Return rows of mean 0."""', '    """Not a docstring."""', "    x_hat =     normalise(x)", "    y = x_hat * gain if gain is not None else x_hat"),
   "embedding.forward": code("embedding", 60, "def forward(ids, table):", "    ids = asarray(ids)", "    y = table[ids]"),
   "cross_entropy.forward": code("cross_entropy", 109, "def forward(logits, targets):", "    targets = asarray(targets)"),
 };

@@ -88,6 +88,7 @@ const CASES = {
   "training-none": [{ view: "training" }, ["training"], { training: { steps: [] } }],
   "training-refused": [{ view: "training" }, ["training"], { refuse: (name) => (name === "training" ? [400, { error: "training: found `x`" }] : null) }],
   "figure-low": [{ block: CROSS }, ["figure"], { height: 560 }],
+  ...Object.fromEntries([700, 900, 1100].map((height) => [`figure-deep-${height}`, [{ block: "encoder.layers.0.self_attention" }, ["figure"], { height, model: { layers: 2 } }]])),
   "figure-options": [{ side: "backward" }, ["figure"], { model: { options: { norm: "rms", positions: "rotary", n_kv_heads: 1, n_heads: 2 } }, trace: { norm: "pre" } }],
   "saved": [{ view: "edit", beam: "1", entry: `d:${FEED}.w1@1,2` }, ["translate", "edit", "entry", "objective"], { saved: {} }],
   "saved-attention": [{ view: "attention", side: "backward" }, ["attention", "objective"], { saved: { many: true } }],

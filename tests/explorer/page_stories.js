@@ -18,7 +18,8 @@ const $ = (selector, n = 0) => {
   return inner.reduce((found, one) => found.flatMap((node) => node.querySelectorAll(one)), start).at(n);
 };
 const named = (text, root = document.body) => root.querySelectorAll("*").find((one) => (one.tag === "button" || one.attributes.role) && [one.textContent, one.attributes["aria-label"]].includes(text));
-const event = (target, more = {}) => ({ target, preventDefault: () => {}, ...more });
+let prevented = 0;
+const event = (target, more = {}) => ({ target, preventDefault: () => { prevented += 1; }, ...more });
 
 // Each returns [what is done in words, a function that does it].
 const click = (selector, n = 0) => [`click ${selector}${n ? ` ${n}` : ""}`, () => $(selector, n).click()];
@@ -45,7 +46,7 @@ const STORIES = {
     key("#block .heatmap-frame", "x"), key("#block .heatmap-frame", "Enter"), hear("blur", "#block .heatmap-frame"), hear("click", "#block .heatmap-frame", { clientX: 140, clientY: 100 }), hear("click", "#block .heatmap-frame", { clientX: 399, clientY: 299 }),
     click("#block .picker button"), set({ entry: null }), click("#theme")]],
   "heat-map-wide": [{ view: "block", block: "/linear", value: "target_embedding.table" }, [wide(90), key("#block .heatmap-frame", "End"), key("#block .heatmap-frame", "ArrowRight"), key("#block .heatmap-frame", "ArrowDown"), hear("scroll", "#block .heatmap-frame"), wide(400)]],
-  "translation": [{}, [press("Play again"), tick, tick, press("Next token"), tick, press("Next token"), press("Next token"), press("Show all"), press("Play again"), tick, tick, tick, tick, tick], { motion: true }],
+  "translation": [{}, [press("Play again"), press("Next token"), tick, press("Play again"), tick, tick, press("Next token"), tick, press("Next token"), press("Next token"), press("Show all"), press("Play again"), tick, tick, tick, tick, tick], { motion: true }],
   "translation-still": [{}, [press("Play again"), press("Next token")]],
   "sentence": [{ edits: [OFF] }, [give("#sentence", " small  words "), hear("keydown", "#sentence", { key: "Enter", shiftKey: true }), hear("keydown", "#sentence", { key: "Enter" }), give("#translate input", "3"), hear("submit", ".sentence-form"),
     give("#translate input", "1.5", "input", 1), hear("submit", ".sentence-form"), give("#translate select", "two small words", "change"), press("Undo all changes")]],
@@ -77,7 +78,7 @@ const STORIES = {
   "tour": [{}, [press("Next"), press("Next"), press("Back"), press("Next"), press("Next"), press("Switch off all heads"), press("Switch them on"), click(".head-picture"), press("Next"), press("End the tour"), press("Tour"), press("Leave the tour")], { tour: true }],
   "tabs": [{}, [key("#tabs", "ArrowRight"), ...["ArrowRight", "ArrowLeft", "x"].map((name) => [`key ${name} at the first tab`, () => { $("#tab-attention").focus(); $("#tabs").listeners.keydown(event($("#tabs"), { key: name })); }]),
     click("#tab-edit"), press("Backward"), press("Forward"), click("#theme"), click("#theme"), click("#language")]],
-  "address": [{ view: "none", side: "left", edits: "x" }, [go({ block: STEP, side: "backward", head: "1", word: "0", value: `d:${STEP}`, target: "4,5" }), go({ text: "small words", alpha: "0.25", beam: "2", prefix: "4,5", checkpoint: "10", tour: "2" }), go({ objective: "log_probability:1:5" }),
+  "address": [{ view: "none", side: "left", edits: "x" }, [go({ block: STEP, side: "backward", head: "1", word: "0", value: `d:${STEP}`, target: "4,5" }), go({ text: "small words", alpha: "0.25", beam: "2", prefix: "4,5", checkpoint: "0", tour: "2" }), go({ objective: "log_probability:1:5" }),
     go({ objective: "difference:0:4:5", entry: `${STEP}@0,1,2` }), ["a link inside the page", () => { location.hash = "#figure"; document.dispatchEvent({ type: "hashchange" }); }], go({}), go({ walk: "3", view: "walk" })]],
   "requests": [{}, [refuse([400, { error: "translate: found `x`" }]), set({ text: "small words" }), refuse(null), set({ text: "two words" }), set({ text: "two words" }), set({ text: " " }), set({ text: "small" }), set({ edits: [OFF] }), set({ edits: [OFF, { ...OFF, head: 0 }] }), set({ prefix: [4] }), set({ target: [4, 5] }),
     set({ objective: { kind: "log_probability", position: 0, token: 4 } }), set({ checkpoint: 10 }), set({ beam: 3, alpha: 0.5 }), refuse([500, {}]), set({ text: "words" }), refuse("stopped"), set({ text: "two" }), set({ view: "walk", walk: 5 }), refuse(null), set({ text: "small two" })]],
@@ -97,12 +98,15 @@ for (const [name, [choices, acts, { saved, ...options } = {}]] of Object.entries
     const look = () => [location.search + decodeURIComponent(location.hash), `focus: ${document.activeElement?.attributes.id ?? document.activeElement?.attributes["aria-label"] ?? document.activeElement?.textContent ?? ""}`, `tour left: ${localStorage.getItem("explorer-tour-left")}`, ...outline(document.documentElement)[0].map((line) => line.trimStart())];
     let before = look();
     for (const [words, act] of acts) {
-      asked.length = 0;
-      await act();
+      asked.length = prevented = 0;
+      act();
+      for (let i = 0; i < 20; i += 1) await null;
+      const busy = document.querySelectorAll("[aria-busy=true]").map(({ tag, attributes, parent }) => attributes.id ?? (attributes.class || `${tag} in ${parent.attributes.id}`));
+      const waits = document.querySelectorAll("[role=status]").filter((one) => !one.hidden && /…/.test(one.textContent)).map((one) => one.textContent);
       await settle();
       const after = look(), count = (list) => list.reduce((counts, line) => counts.set(line, (counts.get(line) ?? 0) + 1), new Map());
       const [was, is] = [count(before), count(after)];
-      lines.push(`=== ${words}`, ...asked.map(([request, { trace: _, ...body }]) => `? ${request} ${JSON.stringify(body)}`), ...errors.splice(0));
+      lines.push(`=== ${words}`, ...(prevented ? ["(and not what a browser does)"] : []), ...(busy.length ? [`busy: ${[...busy, ...waits].join(", ")}`] : []), ...asked.map(([request, { trace: _, ...body }]) => `? ${request} ${JSON.stringify(body)}`), ...errors.splice(0));
       const gone = [...was.keys()].filter((line) => !is.has(line)), come = [...is].filter(([line, n]) => n !== was.get(line)).map(([line, n]) => line + (was.has(line) ? ` (${was.get(line)} → ${n})` : ""));
       lines.push(...few("-", gone), ...few("+", come));
       before = after;

@@ -9,9 +9,11 @@ import { difference, formulas, modelOf, sources, traceOf, trainingOf, translatio
 
 let visits = 0;
 
-/** Wait until the page has done what it can do at once. */
-export async function settle(turns = 12) {
-  for (let i = 0; i < turns; i += 1) await later();
+let pending = 0; // requests under way
+
+/** Wait until the page has done what it can do at once, and nothing is under way. */
+export async function settle(turns = 3) {
+  for (let quiet = 0; quiet < turns; quiet = pending ? 0 : quiet + 1) await later();
 }
 
 /** Answer requests; `asked` takes down each, and `refuse(name, body)` may return [status, answer]. */
@@ -34,6 +36,9 @@ export function serve({ model = {}, trace = {}, training = {}, refuse = () => nu
     const given = JSON.parse(body), refused = refuse(name, given);
     if (refused === "stopped") throw new TypeError("Failed to fetch");
     asked.push([name, given]);
+    pending += 1;
+    await later();
+    pending -= 1;
     const [status, answer] = refused ?? [200, answers[name](given)];
     return { status, ok: status === 200, json: async () => JSON.parse(JSON.stringify(answer)) };
   };
