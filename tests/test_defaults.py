@@ -1,12 +1,16 @@
 """The defaults of what each package publishes, in a table: whoever leaves an argument out relies on them."""
 
+import ast
 import importlib
 import inspect
+from contextlib import suppress
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 from toml_cases import toml_table
 
+import minitransformer as mt
 from minitransformer import kernels as kernels
 from minitransformer.apps.learn.model.passes import PASSES
 from minitransformer.apps.learn.model.training import TRAINING
@@ -44,6 +48,29 @@ def defaults_of(package):
 @pytest.mark.parametrize("package", PACKAGES)
 def test_arguments_that_are_left_out_have_the_values_of_the_table(package):
     assert defaults_of(package) == toml_table(__file__, "DEFAULTS")[package.replace(".", "_")]
+
+
+def constants_of(package):
+    """Return the numbers that modules and classes of a package give names to, by file."""
+    root, found = Path(mt.__file__).parent, {}
+    for path in sorted((root / package).rglob("*.py")):
+        tree, names = ast.parse(path.read_text(encoding="utf-8")), {}
+        for scope in (tree, *(node for node in tree.body if isinstance(node, ast.ClassDef))):
+            for node in scope.body:
+                if isinstance(node, ast.Assign):
+                    with suppress(ValueError):  # it is computed
+                        name, value = ast.unparse(node.targets[0]), ast.literal_eval(node.value)
+                        parts = value if isinstance(value, tuple) else (value,)
+                        if name[0] != "_" and all(isinstance(part, int | float) for part in parts):
+                            names[f"{getattr(scope, 'name', '')}.{name}".strip(".")] = ast.unparse(node.value)
+        if names and "exercises" not in path.parts:
+            found[path.relative_to(root / package).as_posix()] = names
+    return found
+
+
+@pytest.mark.parametrize("package", toml_table(__file__, "CONSTANTS"))
+def test_named_numbers_have_the_values_of_the_table(package):
+    assert constants_of(package) == toml_table(__file__, "CONSTANTS")[package]
 
 
 def own_defaults(function):

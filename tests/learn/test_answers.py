@@ -9,7 +9,7 @@ import pytest
 from learn.answers import all_right, all_wrong
 from toml_cases import toml_table
 
-from minitransformer.apps.learn import bank, find
+from minitransformer.apps.learn import bank, find, verdict
 from minitransformer.apps.learn.checks.graph import add_slopes, draw_plans, walk
 from minitransformer.apps.learn.referee import judge
 from minitransformer.apps.learn.solutions import solution_of
@@ -116,7 +116,11 @@ def test_a_solution_is_refused_that_writes_to_its_inputs_or_narrows_them(exercis
     assert "float32" in words or not any(floats) or exercise.name == "a-cotangent-that-shows-it", words
 
 
-CALLS = toml_table(__file__, "CALLS")
+CALLS, NAMES = toml_table(__file__, "CALLS"), toml_table(__file__, "NAMES")
+
+
+def shortened(text):
+    return text if len(text) < 150 else f"{text[:100]} ... {crc32(text.encode()):x}"
 
 
 def described(value):
@@ -134,18 +138,24 @@ def described(value):
 
 
 @by_function
-def test_a_check_calls_the_answer_with_the_arguments_of_the_table(exercise):
-    """Sizes, seeds, masks and special cases decide which mistakes a check finds."""
-    solution, calls = solution_of(exercise.name), []
+def test_a_check_compares_what_is_in_the_table(exercise, monkeypatch):
+    """Sizes, seeds, masks and special cases decide which mistakes a check finds; messages name what is compared."""
+    solution, calls, names, compared = solution_of(exercise.name), [], [], verdict.Comparison
+
+    def note(name, *rest, **about):
+        names.append(shortened(f"{name}, for {about['inputs']}" if about.get("inputs") else name))
+        return compared(name, *rest, **about)
+
+    monkeypatch.setattr(verdict, "Comparison", note)
 
     def record(*inputs):
-        text = "; ".join(map(described, inputs))
-        calls.append(text if len(text) < 150 else f"{text[:100]} ... {crc32(text.encode()):x}")
+        calls.append(shortened("; ".join(map(described, inputs))))
         return solution(*inputs)
 
     assert judge(exercise, [record]).right
     # Calls are repeated to measure their time.
     assert [*dict.fromkeys(calls)] == CALLS.get(exercise.name)
+    assert [*dict.fromkeys(names)] == NAMES.get(exercise.name)
 
 
 @pytest.mark.parametrize("stopped", [frozenset(), frozenset({"a", "n1"})])

@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from minitransformer.apps.cli import main
@@ -42,6 +43,17 @@ def test_it_trains_by_itself_and_its_gradients_are_right(solved, tmp_path):
     assert float(re.search(r"step  100  loss (\d\.\d+)", done.stdout)[1]) < 2
 
 
+def test_each_step_moves_every_parameter(solved):
+    text = assemble(solved.folder).replace("STEPS, WARMUP = 32, 1000, 200", "STEPS, WARMUP = 32, 2, 5")
+    names, steps = {"__name__": "whole"}, []
+    exec(text.replace("10000), 99", "10000), 1"), names)
+    step, n = names["adam_step"], len(names["initial"](np.random.default_rng(0)))
+    names["adam_step"] = lambda *given: steps.append(given[4:]) or step(*given)
+    names["train"]()
+    rates = [names["warm_up"](t, names["D"], 5) for t in (1, 2)]
+    assert steps == [(t, rate, 0.9, 0.98, 1e-9) for t, rate in enumerate(rates, start=1) for _ in range(n)]
+
+
 @pytest.mark.parametrize(
     ("name", "old", "new"),
     [
@@ -69,6 +81,7 @@ def test_the_names_of_several_files_do_not_collide(solved):
 def test_the_command_names_what_is_missing_and_keeps_an_edited_file(solved, capsys):
     path = solved.path(find("adam-step"))
     path.write_text(find("adam-step").text, encoding="utf-8")
+    solved.finish(find("chain-rule"))  # which is no part
     words = ["learn", "assemble", "--folder", str(solved.folder)]
     assert main(words) == 1
     assert capsys.readouterr().out == (
@@ -86,4 +99,4 @@ def test_the_command_names_what_is_missing_and_keeps_an_edited_file(solved, caps
     )
     assert whole.read_text("utf-8") == assemble(solved.folder)
     assert (solved.folder / "my_transformer.kept-1.py").read_text() == "mine"
-    assert {one.name for one in parts_needed()} == Book.open(solved.folder).done
+    assert {"chain-rule", *(one.name for one in parts_needed())} == Book.open(solved.folder).done

@@ -2,8 +2,10 @@
 
 import multiprocessing
 import os
+import subprocess
 import sys
 import sysconfig
+import time
 
 import pytest
 from toml_cases import cases_from_toml
@@ -76,15 +78,26 @@ def test_a_child_that_ends_itself_because_its_parent_is_late_is_told_as_a_loop(j
     assert words.startswith("Line 2, in backward, was still running after 0.1 s and was stopped.")
 
 
+def test_the_time_before_the_child_begins_does_not_count(judge, monkeypatch):
+    record_lines = child.record_lines
+    monkeypatch.setattr(child, "record_lines", lambda record: time.sleep(0.8) or record_lines(record))
+    verdict, words, told = judge(EXERCISE.solution, patience=0.2, seconds=0.5)
+    assert (verdict.right, told) == (True, []), words
+
+
 def test_a_file_that_is_saved_again_stops_its_check(judge):
     judge.path.write_text("while True:\n    pass\n")
     verdict = judge_in_child(EXERCISE, judge.path, tell=lambda words: judge.path.write_text(""), patience=0.02)
     assert verdict.words == "The file was saved again, so this check was stopped."
 
 
-def test_what_is_printed_is_seen_even_before_a_crash(judge, capfd):
-    judge("print('so far')\nimport os\nos._exit(1)\n")
-    assert capfd.readouterr().out == "so far\n"
+def test_what_is_printed_is_seen_even_before_a_crash(judge):
+    """Also in a pipe, whose buffer would be lost."""
+    judge.path.write_text("print('so far')\nimport os\nos._exit(1)\n", encoding="utf-8")
+    program = "import sys, pathlib; from minitransformer.apps import learn\nif __name__ == '__main__': "
+    program += "learn.judge_in_child(learn.bank()[0], pathlib.Path(sys.argv[1]))"
+    done = subprocess.run([sys.executable, "-c", program, str(judge.path)], capture_output=True, text=True)
+    assert done.stdout == "so far\n", done.stderr
 
 
 def test_where_processes_cannot_fork(judge, monkeypatch):

@@ -31,6 +31,7 @@ from minitransformer.apps.learn.model.passes import PASSES
 from minitransformer.apps.learn.model.training import TRAINING
 from minitransformer.apps.learn.model.trial import engine_gradients
 from minitransformer.apps.plots.own_parts import parts_figure
+from minitransformer.autograd import Tensor
 from minitransformer.data import all_batches
 from minitransformer.decoding import length_penalty
 from minitransformer.decoding.sampling import keep_top_p
@@ -53,6 +54,7 @@ OF_LATER = {name for name in PARTS if find(name).file.startswith("11-after-2017"
 """The parts that models with later options have, and the paper's does not."""
 OF_TEXTS = {"top-p"}
 """Those that only a decoder alone has."""
+WALK = {"walk-back", "order-of-a-graph"}
 FLAGS = [word for name, value in TINY.items() for word in (f"--{name.replace('_', '-')}", str(value))]
 
 
@@ -122,8 +124,8 @@ def test_right_answers_agree_with_the_engine_and_leave_their_times(solved):
 
 @pytest.mark.parametrize(
     ("changes", "only"),
-    [({"positions": "learned"}, PARTS), ({}, {*PARTS} - {"linear-backward"})],
-    ids=["model", "part"],
+    [({"positions": "learned"}, PARTS), ({}, {*PARTS} - {"linear-backward"}), ({}, {*PARTS} - WALK)],
+    ids=["model", "part", "walk"],
 )
 def test_a_gradient_that_the_engine_computes_is_noticed(solved, changes, only):
     assert not trial(solved, only, **changes).own_gradients
@@ -194,6 +196,15 @@ def test_the_gradients_of_several_workers_are_added_up(solved):
         with parts.in_place(), Workers(one.model, 2) as workers:
             shared_step(one.model, one.optimiser, batch, 0.01, 0.1, workers)
     np.testing.assert_allclose(own.optimiser.values, engine.optimiser.values, atol=1e-4)
+
+
+def test_a_walk_of_ones_own_refuses_what_the_engine_refuses(solved):
+    with Parts.open(solved, ["walk-back", "order-of-a-graph"]).in_place():
+        x = Tensor(np.ones(2), requires_grad=True)
+        y = (x * x).sum()
+        x.data[...] = 3
+        with pytest.raises(RuntimeError, match="an input was changed in place"):
+            y.backward()
 
 
 def refuse(*_, **__):
