@@ -68,9 +68,12 @@ def constants_of(package):
     return found
 
 
-@pytest.mark.parametrize("package", toml_table(__file__, "CONSTANTS"))
+CONSTANTS = toml_table(__file__, "CONSTANTS")
+
+
+@pytest.mark.parametrize("package", CONSTANTS)
 def test_named_numbers_have_the_values_of_the_table(package):
-    assert constants_of(package) == toml_table(__file__, "CONSTANTS")[package]
+    assert constants_of(package) == CONSTANTS[package]
 
 
 def own_defaults(function):
