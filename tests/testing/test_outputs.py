@@ -54,6 +54,17 @@ def test_the_output_at_fault_is_named(backward, cause):
     assert report.cause.startswith(cause)
 
 
+def test_the_output_at_fault_is_named_for_one_wrong_entry_of_many():
+    x = np.linspace(0.1, 1, 600)
+
+    def backward(x, d):
+        return d[0] + d[1] * (x + (np.arange(600) == 123))
+
+    report = examine(lambda x: (x, x * x / 2), backward=backward, inputs=[x], max_entries=4)
+    assert report.worst.index == (123,)
+    assert report.cause.startswith("what comes from the output y[1] is wrong")
+
+
 def test_lists_and_dicts_and_what_has_no_gradient():
     def largest(x):
         return {"value": x.max(axis=-1), "index": x.argmax(axis=-1), "none": None, "parts": [x**2, (x.sum(),)]}

@@ -213,12 +213,15 @@ def test_a_kink_that_no_entry_shows_alone_is_reported():
     assert (report.verdict, report.cause) == ("wrong", "the gradient is none of those nearby, where no inputs are tied")
 
 
-def test_equal_inputs_of_a_median_are_a_kink_as_equal_entries_are():
-    def median(x, y, z):
-        return np.median([x, y, z], axis=0)
-
+@pytest.mark.parametrize(("place", "slope"), list(enumerate((1, 3, 1))))
+def test_equal_inputs_of_a_median_are_a_kink_as_equal_entries_are(place, slope):
     for off, expected in ((1, "kink"), (2, "wrong")):
-        report = verdict(median, lambda x, y, z, d_y, off=off: (off * d_y, 0 * d_y, 0 * d_y), *[np.ones(1)] * 3, seed=1)
+        report = verdict(
+            lambda x, y, z: np.median([x, 3 * y - 2, z], axis=0),
+            lambda x, y, z, d_y, off=off: tuple(off * slope * d_y * (i == place) for i in range(3)),
+            *[np.ones(1)] * 3,
+            seed=1,
+        )
         assert report.verdict == expected
 
 
