@@ -6,6 +6,7 @@ Each class of tests holds the same questions for one library; those of a library
 import importlib.util
 import os
 import sys
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -288,6 +289,20 @@ def test_few_digits_in_jax(dtype, sign):
     tanh.defvjp(lambda x: (tanh(x), x), backward)
     assert_low(examine(tanh, inputs=[jnp.asarray(X, dtype)]), sign)
     assert seen[0] == dtype
+
+
+@pytest.mark.parametrize("backward", [None, lambda x, d_y: d_y])
+def test_inputs_stay_as_they_are_whatever_a_function_writes(backward):
+    pytest.importorskip("torch")  # beside which the library is found out by a call
+
+    def doubled(x):
+        x *= 2
+        return x
+
+    x = X.copy()
+    with suppress(TypeError):
+        examine(doubled, inputs=[x], backward=backward)
+    np.testing.assert_array_equal(x, X)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

@@ -112,9 +112,13 @@ def test_an_entry_that_is_right_stays_right_beside_wrong_ones():
     assert verdict(lambda x: np.sin(100 * x), backward, [0.5, 1.0, -0.3, 0.2, 0.7]).inputs[0].wrong == 3
 
 
-def test_a_narrow_steep_part_makes_no_gradient_wrong():
-    report = verdict(lambda x: x + 1e-5 * np.tanh(1e5 * x), lambda x, d_y: 2 * d_y, [0.0, 0.0])
-    assert report.verdict == "right"
+@pytest.mark.parametrize("digits", range(3, 10))
+def test_a_narrow_steep_part_makes_no_gradient_wrong(digits):
+    def steep(x):
+        return x + np.tanh(10.0**digits * x) / 10.0**digits
+
+    for claimed, expected in ((2, "right"), (3, "wrong"), (1, "wrong")):
+        assert verdict(steep, lambda x, d_y, c=claimed: c * d_y, [0.0, 0.0]).verdict == expected
 
 
 @pytest.mark.parametrize(

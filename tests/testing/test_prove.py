@@ -8,7 +8,7 @@ import pytest
 import minitransformer as mt
 from minitransformer import Operation, Tensor
 from minitransformer.arrays import asarray, to_numpy, xp
-from minitransformer.testing import Proof, prove
+from minitransformer.testing import Proof, gradcheck, prove
 from minitransformer.testing.case import Case
 from minitransformer.testing.rounding import change, sizes_of_terms
 from minitransformer.testing.rules import keep_rules
@@ -30,6 +30,9 @@ def test_a_right_operation_is_proved_three_ways():
     assert proof.float32.worst_error < 1e-6
     assert set(proof.composed.errors) == {"value", "x"}
     assert len(proof.ways) == 4
+    alone = gradcheck(square(), (X,), names=["x"], max_entries=64)
+    assert proof.hand_written.errors == {"x": alone.worst_error}
+    assert proof.power == alone.power
     assert "square: proved three ways" in str(proof)
     assert "hand-written against composed" in str(proof)
 
@@ -109,8 +112,8 @@ def test_the_value_may_lose_in_float32_what_the_composed_form_loses_but_not_ten_
 def test_the_size_of_terms_that_cancel_is_found_for_every_entry():
     rng = np.random.default_rng(0)
     x = rng.uniform(1, 2, 200)
-    add = Operation(lambda x, y: (x + y, None), lambda saved, d: (d.copy(), d.copy()), name="add")
-    case = Case("prove", add, (x, -x), {})
+    add = Operation(lambda n, x, y: (x + y, None), lambda saved, d: (None, d.copy(), d.copy()), name="add")
+    case = Case("prove", add, (3, x, -x), {})
     result = keep_rules(case, rng)
     *_, sizes = sizes_of_terms(case, result, rng)
     for size, terms in zip(sizes, (x, result.d_output, result.d_output), strict=True):

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+from minitransformer.testing.between_steps import settle
 from minitransformer.testing.measured_slope import Slope, relative_error
+from minitransformer.testing.noise import scatter_of
 from minitransformer.testing.slopes import measure
 from minitransformer.testing.steps import take_step
 
@@ -95,6 +97,18 @@ def test_two_steps_refute_a_claim_about_a_smooth_function():
 def test_a_small_kink_is_no_smooth_function_whatever_is_said(claimed, wrong):
     slope = measure(lambda t: (t + 0.02 * abs(t), 1.0), 0.0, STEP, claimed, 1e-7, smooth=True)
     assert (slope.disagreement(claimed, 1e-7) > 1e-7) == wrong
+
+
+@pytest.mark.parametrize(("times", "error"), [(32, np.inf), (8, 4.0)])
+def test_what_scatters_less_than_64_of_the_smallest_steps_may_turn_between_them(times, error):
+    """L is 0 at the ends of all steps, and scatters elsewhere; 64 of the smallest steps are 1/16."""
+
+    def loss(t):
+        return float(abs(t) not in (0, 1, 1 / 2, 2**-10, 2**-11)), 1.0
+
+    steps, scatter = [take_step(loss, 0.0, h) for h in (1.0, 2**-10)], scatter_of(loss, 1.0)
+    found = settle(loss, steps, times * scatter, 1e-8, 0.0, np.finfo(float).eps, 1.0)
+    assert (found.h, found.error) == (1.0, pytest.approx(error * scatter))
 
 
 def test_two_steps_that_disagree_refute_nothing():

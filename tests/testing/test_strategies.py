@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import NoSuchExample
+from toml_cases import cases_from_toml
 
 import minitransformer as mt
 from minitransformer.testing import CheckError, check, strategies
@@ -164,41 +165,15 @@ def test_cotangents_are_not_uniform(d):
     assert np.abs(d).min() >= 0.5
 
 
-@pytest.mark.parametrize(
-    ("name", "property_"),
-    [
-        ("softmax", lambda e: e.inputs[0].shape[e.options["axis"]] == 0),
-        ("softmax", lambda e: e.options["axis"] >= 0 and e.inputs[0].ndim > 2),
-        ("scaled_dot_product_attention", lambda e: e.inputs[0] is e.inputs[1] is e.inputs[2]),
-        ("scaled_dot_product_attention", lambda e: e.inputs[1].shape[-2] == 0 and e.inputs[0].size),
-        ("multi_head_attention", lambda e: e.inputs[1] is None and e.inputs[4] is not None),
-        ("multi_head_attention", lambda e: e.inputs[1] is e.inputs[0]),
-        ("multi_head_attention", lambda e: e.inputs[1] is not None and e.inputs[5] is None and e.inputs[6] is not None),
-        ("layer_norm", lambda e: e.inputs[0].shape[-1] > 1 and e.inputs[0].size and not np.ptp(e.inputs[0], -1).any()),
-        ("linear", lambda e: e.inputs[0].ndim == 1),
-        ("linear", lambda e: e.inputs[2] is None),
-        ("silu", lambda e: e.options.get("beta", 1) != 1 and e.inputs[0].ndim > 1),
-        ("silu", lambda e: not e.options),
-        ("embedding", lambda e: e.inputs[0].ndim == 0),
-        ("embedding", lambda e: e.inputs[0].size == 0),
-        ("dropout", lambda e: e.inputs[1] == 0),
-        ("cross_entropy", lambda e: e.inputs[1].size > 1 and (e.inputs[1] == e.options.get("ignore_index")).all()),
-        ("cross_entropy", lambda e: e.options.get("label_smoothing") == 1.0),
-        ("recurrence", lambda e: e.inputs[4] is None and e.inputs[0].shape[1] > 2),
-        ("recurrence", lambda e: e.inputs[4] is not None and e.inputs[0].shape[1] == 0),
-        ("convolution", lambda e: e.options["causal"] and len(e.inputs[1]) == 4 and e.options["dilation"] > 1),
-        ("convolution", lambda e: not e.options["causal"] and len(e.inputs[1]) > e.inputs[0].shape[1] > 1),
-        ("convolution", lambda e: e.inputs[2] is None),
-        ("local_attention", lambda e: e.options["radius"] == 0 and e.inputs[0].size),
-        ("local_attention", lambda e: e.options["radius"] > e.inputs[0].shape[-2] > 1),
-        ("local_attention", lambda e: e.options["radius"] < e.inputs[0].shape[-2] // 3 and not e.options["causal"]),
-        ("local_attention", lambda e: e.inputs[3] is not None and not e.inputs[3].any() and e.inputs[0].size),
-        ("additive_attention", lambda e: e.inputs[1].shape[-2] == 0 and e.inputs[0].size),
-        ("additive_attention", lambda e: e.inputs[7] is not None and not e.inputs[7].any(axis=-1).all()),
-    ],
-)
-def test_special_cases_are_drawn(name, property_):
-    assert drawn(strategies.inputs(mt.ops.registry[name]), property_)
+@cases_from_toml
+def test_special_cases_are_drawn(operation, property):
+    parameters = mt.ops.registry[operation].signature.parameters
+
+    def holds(example):
+        given = dict(zip(parameters, example.inputs, strict=False)) | example.options
+        return eval(property, {"np": np} | dict.fromkeys(parameters) | given)
+
+    assert drawn(strategies.inputs(mt.ops.registry[operation]), holds)
 
 
 @pytest.mark.parametrize("name", ["softmax", "masking"])

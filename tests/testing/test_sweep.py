@@ -81,27 +81,53 @@ def test_no_more_than_forty_entries_move_and_the_seed_chooses_them():
     assert first.worst_index != second.worst_index or (first.extrapolated != second.extrapolated).all()
 
 
-def test_the_examples_hold_what_their_names_say():
-    def of(name, case):
-        return next(example for example in examples(mt.ops.registry[name]) if example.case == case)
+def is_causal(a):
+    return a.get("causal") or not np.triu(a["mask"], 1).any()
 
-    for name, place in (("softmax", None), ("scaled_dot_product_attention", 3), ("additive_attention", 7)):
-        example = of(name, "masked, one row wholly")
-        mask = example.options["mask"] if place is None else example.inputs[place]
-        assert (~mask.any(axis=-1)).any()
-        assert mask[..., -1].any()
-        assert not mask[..., 1:, :].all()
-    q, k, v = of("scaled_dot_product_attention", "no mask").inputs
+
+HOLDS = {
+    "one row wholly": lambda a: (~a["mask"].any(axis=-1)).any() and a["mask"].any() and a["mask"][..., -1].any(),
+    "masked": lambda a: not a["mask"].all(),
+    "no mask": lambda a: a.get("mask") is None,
+    "causal": is_causal,
+    "in blocks of 3": lambda a: a["block_size"] == 3 < a.get("q", a.get("x")).shape[-2],
+    "tied": lambda a: len(np.unique(a.get("x", a.get("logits")))) < a.get("x", a.get("logits")).size,
+    "first axis": lambda a: a["axis"] == 0,
+    "±10,000": lambda a: np.abs(a["x"]).min() > 9000,
+    "self": lambda a: a["memory"] is None,
+    "cross": lambda a: a["memory"].shape[-2] != a["x"].shape[-2],
+    "rotated": lambda a: a["rotate"],
+    "halves": lambda a: a.get("rotate", a.get("rotation")).layout == "halves",
+    "biased": lambda a: a["bias"].ndim == 3,
+    "random gain": lambda a: len(np.unique(a["gain"])) == 5,
+    "far from 0": lambda a: a["x"].mean() > 90,
+    "eps larger": lambda a: (a["eps"] > (a["x"] ** 2).mean(axis=-1)).any(),
+    "1.702": lambda a: a["beta"] == 1.702,
+    "position 40": lambda a: a["first"] == 40,
+    "repeated ids": lambda a: len(np.unique(a["ids"])) < a["ids"].size,
+    "p 0.3": lambda a: a["p"] == 0.3,
+    "residual": lambda a: a["residual"].shape == a["x"].shape,
+    "smoothed": lambda a: a["label_smoothing"] > 0,
+    "padded": lambda a: (a["targets"] == a["ignore_index"]).any() and (a["targets"] != a["ignore_index"]).any(),
+    "dilation 2": lambda a: a["dilation"] == 2,
+    "longer than the sentence": lambda a: a["dilation"] * (len(a["weight"]) - 1) + 1 > a["x"].shape[1] > 0,
+    "radius 2": lambda a: a["radius"] == 2,
+    "radius 1": lambda a: a["radius"] == 1,
+}
+
+
+def test_the_examples_hold_what_their_names_say():
+    said = set()
+    for name in EXAMPLES:
+        operation = mt.ops.registry[name]
+        for example in examples(operation):
+            arguments = dict(zip(operation.signature.parameters, example.inputs, strict=False)) | example.options
+            words = [word for word in HOLDS if word in example.case]
+            said.update(words)
+            assert [word for word in words if not HOLDS[word](arguments)] == [], (name, example.case)
+            sizes = [x.shape for x in example.inputs if hasattr(x, "shape")]
+            assert len({*sum(sizes, ())}) > 1 or example.case == "by halves", name
+    assert said == {*HOLDS}
+    q, k, v = examples(mt.ops.scaled_dot_product_attention)[0].inputs
     assert len({*q.shape, k.shape[-2], v.shape[-1]}) == 6
-    (tied,) = of("softmax", "tied scores").inputs
-    assert len(np.unique(tied)) < tied.size
-    (large,) = of("log_softmax", "scores of ±10,000").inputs
-    assert np.abs(large).min() > 9000
-    padded = of("cross_entropy", "smoothed, padded")
-    assert (padded.inputs[1] == padded.options["ignore_index"]).any()
-    ids = of("embedding", "repeated ids").inputs[0]
-    assert len(np.unique(ids)) < ids.size
-    for name, case in (("multi_head_attention", "self, causal, in blocks of 3"), ("convolution", "causal, dilation 2")):
-        assert of(name, case).options["causal"]
-    assert of("scaled_dot_product_attention", "in blocks of 3, causal").options["causal"]
     assert not np.array_equal(*(examples(mt.ops.softmax, seed)[0].inputs[0] for seed in (0, 1)))

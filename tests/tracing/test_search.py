@@ -102,6 +102,33 @@ def test_the_tree_is_that_of_the_beam_search(make_model, seed, alpha, limit):
     check_tree(tree, model, source, beam, alpha, limit)
 
 
+RULES = [
+    {"penalty": "length"}, {"full_beam": True}, {"full_beam": True, "stop": "full"}, {"stop": "heuristic"},
+    {"most_written": 4}, {"least_written": 3}, {"force_end": True}, {"limit_ends": True},
+    {"renormalise": True, "forbidden": (3, 5)},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("rules", RULES, ids=str)
+def test_the_tree_follows_the_rules_of_the_search(make_model, rules):
+    rules = PAPER.changed(**rules)
+    for seed, source in enumerate(SOURCES):
+        model = make_model(seed, n_layers=1)
+        [[best]] = beam_search(model, [source], 3, 1.5, rules.most_written or 7, rules=rules)
+        tree = beam_tree(model, [source], 3, 1.5, None if rules.most_written else 7, rules=rules)
+        winner = tree.nodes[tree.winner]
+        assert tree.tokens(winner.id) == best.tokens
+        assert (winner.log_probability, winner.score) == (best.log_probability, best.score)
+        for step in range(1, 1 + max(node.step for node in tree.nodes)):
+            here = [node for node in tree.nodes if node.step == step]
+            sums = [node.log_probability for node in here]
+            assert sums == sorted(sums, reverse=True)
+            assert np.isfinite(sums).all()
+            going = [node for node in here if node.token != END and not node.fate.startswith("dropped")]
+            assert len(going) == 3 if rules.full_beam and len(here) > 5 else len(going) <= 3
+        assert not {*(rules.forbidden or ()), PAD, START} & {node.token for node in tree.nodes[1:]}
+
+
 def check_tree(tree, model, source, beam, alpha, limit):
     """Recompute the search from full forward passes: who is kept, who is dropped, and when it stops."""
     root, *nodes = tree.nodes

@@ -1,5 +1,6 @@
 """What a trace says about a model: keys, order, and gradients that equal those of an ordinary backward pass."""
 
+import ast
 import gc
 import linecache
 import sys
@@ -362,6 +363,13 @@ def test_steps_of_other_threads_are_not_seen(post):
         thread.join()
         mt.Tensor([1.0]).exp()
     assert seen == ["/exp"]
+
+
+@pytest.mark.parametrize("file", [*Path(recording.__file__).parent.glob("*.py")], ids=lambda file: file.name)
+def test_what_stands_in_for_a_function_does_so_in_one_thread(file):
+    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "standing_in":
+            assert [ast.unparse(word) for word in node.keywords] == ["when=in_this_thread()"]
 
 
 class Waiting(Loss):
