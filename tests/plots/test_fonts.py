@@ -8,7 +8,7 @@ from fontTools.ttLib.tables._g_l_y_f import Glyph
 from matplotlib import font_manager
 
 from minitransformer.apps import cli
-from minitransformer.apps.plots import attention_map
+from minitransformer.apps.plots import attention_map, fonts
 from minitransformer.apps.plots.fonts import BASE, MISSING, Face, _add_new_fonts, face_for, spell_out
 
 
@@ -17,7 +17,7 @@ def only_own_fonts(monkeypatch):
     """Leave matplotlib with the DejaVu fonts alone, whatever this machine has installed."""
     manager = font_manager.fontManager
     monkeypatch.setattr(manager, "ttflist", [f for f in manager.ttflist if f.name.startswith("DejaVu")])
-    monkeypatch.setattr(font_manager, "findSystemFonts", lambda *_, **__: [])
+    monkeypatch.setattr(fonts, "findSystemFonts", list)
 
 
 def make_font(path, family, characters):
@@ -98,7 +98,7 @@ def test_a_font_that_is_gone_is_passed_over_and_a_new_one_is_found(tmp_path, mon
     make_font(new, "New", "사")
     with pytest.warns(UserWarning, match="no installed font"):
         assert face_for(["사"]).families == (BASE,)
-    monkeypatch.setattr(font_manager, "findSystemFonts", lambda *_, **__: [f"{broken}", f"{new}"])
+    monkeypatch.setattr(fonts, "findSystemFonts", lambda: [f"{broken}", f"{new}"])
     _add_new_fonts.cache_clear()
     assert face_for(["사"]).families == (BASE, "New")
 

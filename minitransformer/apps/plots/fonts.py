@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any
 
 from matplotlib import font_manager
+from matplotlib.font_manager import findSystemFonts
 
 BASE = "DejaVu Sans"
 # These claim characters for which they hold only a placeholder, or pictures that cannot be scaled.
@@ -66,10 +67,11 @@ def spell_out(char: str) -> str:
 
 def face_for(texts: Iterable[str]) -> Face:
     """Choose fonts that can draw the texts, as far as they are installed: DejaVu Sans, and as few others as needed."""
-    families, characters = [BASE], _characters(BASE)
-    missing = frozenset(ord(char) for text in texts for char in text if char >= " ") - characters
-    if missing:
+    needed = frozenset(ord(char) for text in texts for char in text if char >= " ")
+    if needed - _characters(BASE):
         _add_new_fonts()
+    families, characters = [BASE], _characters(BASE)
+    missing = needed - characters
     while missing:
         name, found = _best(missing)
         if not found:
@@ -85,7 +87,7 @@ def face_for(texts: Iterable[str]) -> Face:
 def _add_new_fonts() -> None:
     """Add the fonts that were installed after matplotlib wrote its list of fonts, which it keeps."""
     listed = {font.fname for font in font_manager.fontManager.ttflist}
-    for path in {*font_manager.findSystemFonts()} - listed:
+    for path in {*findSystemFonts()} - listed:
         with suppress(OSError, RuntimeError):  # a broken file
             font_manager.fontManager.addfont(path)
 
