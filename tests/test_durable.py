@@ -3,12 +3,21 @@
 import argparse
 import os
 import stat
+from pathlib import Path
 
 import pytest
 
 from minitransformer import durable
 from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.cli.output_paths import check_writable
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_open():
+    numbers = Path("/proc/self/fd")
+    before = len(os.listdir(numbers)) if numbers.exists() else 0
+    yield
+    assert len(os.listdir(numbers) if numbers.exists() else "") == before
 
 
 def test_a_file_is_replaced_and_nothing_is_left_beside_it(tmp_path):

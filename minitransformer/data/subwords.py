@@ -7,7 +7,6 @@ to compare with published results.
 from __future__ import annotations
 
 import base64
-import binascii
 import io
 import re
 from collections import Counter
@@ -262,9 +261,10 @@ def sentencepiece_model(model: bytes, who: str) -> Any:
 
 def model_of(value: Mapping[str, Any]) -> bytes:
     """Return the model of a tokeniser that ``to_json`` described."""
+    text = field(value, "model", str)
     try:
-        return base64.b64decode(field(value, "model", str), validate=True)
-    except binascii.Error as error:
+        return base64.b64decode(text, validate=True)
+    except ValueError as error:
         raise ValueError(f"the tokeniser's 'model' is not base64: {error}") from error
 
 

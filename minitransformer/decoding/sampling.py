@@ -28,7 +28,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from minitransformer.arrays import to_numpy, xp
+from minitransformer.arrays import as_indices, to_numpy, xp
 from minitransformer.data import END, START
 from minitransformer.decoding.search import Diverged, Ids, exclude
 from minitransformer.nn import LanguageModel
@@ -159,6 +159,10 @@ def sample(
     ------
     ValueError
         If the prompts are not a matrix, or the window is below 2 or longer than the learned positions.
+    TypeError
+        If the prompts are not whole numbers.
+    IndexError
+        If an id is not in the vocabulary.
     Diverged
         If the model's scores are not numbers.
 
@@ -177,6 +181,7 @@ def sample(
     learned = model.target_embedding.positions
     if learned is not None and window > len(learned):
         raise ValueError(f"sample: found a window of {window} tokens, but only {len(learned)} learned positions")
+    as_indices(prompts, len(model.output), "sample, prompts")
     rng = np.random.default_rng(0) if rng is None else rng
     return _sample(model, prompts.astype(np.int64), window, options or SamplingOptions(), rng, [END, *forbidden])
 

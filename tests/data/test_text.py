@@ -80,12 +80,6 @@ def test_nothing_left_out():
     assert str(LeftOut(29_000, {"an empty source": 0})) == "29,000 pairs, none left out"
 
 
-def test_line_counts_that_differ(tmp_path):
-    source, target = write(tmp_path / "a.en", "1\n2\n3\n"), write(tmp_path / "a.de", "1\n2\n")
-    with pytest.raises(TextError, match=r"a\.en has 3 lines, but .*a\.de has 2; .* find the extra"):
-        read_parallel(source, target)
-
-
 def test_bytes_that_are_not_utf8(tmp_path):
     path = write(tmp_path / "latin", "eins\nzwei\nfünf\n".encode("latin-1"))
     with pytest.raises(TextError, match=r"latin, line 3: the byte 0xFC is not UTF-8 .*iconv"):
@@ -122,13 +116,6 @@ def test_damaged_gzip(tmp_path):
     for number, data in enumerate((whole[:-9], whole[:12] + b"\xff\xff" + whole[14:], whole[:-8] + b"12345678")):
         with pytest.raises(TextError, match=r"is packed by gzip, but damaged .* again"):
             read_lines(write(tmp_path / f"{number}.gz", data))
-
-
-@pytest.mark.parametrize(("line", "found"), [("no tab", "no tabs"), ("a\tb\tc", "2 tabs"), ("a\tb\t", "2 tabs")])
-def test_lines_without_exactly_one_tab(tmp_path, line, found):
-    path = write(tmp_path / "pairs.tsv", f"a\tb\n\n{line}\n")
-    with pytest.raises(TextError, match=rf"pairs\.tsv, line 3: found {found}, expected exactly one.* two files"):
-        read_parallel(path)
 
 
 def test_references():

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from toml_cases import cases_from_toml
 
 from minitransformer.data import (
     END,
@@ -264,14 +263,6 @@ def test_merges_are_those_of_subword_nmt(tmp_path):
     assert UNKNOWN in Merges.train(["ab ab ac"], merges=1, min_count=2).encode("ac")
 
 
-@cases_from_toml
-def test_text_that_nothing_can_be_learned_from(kind, texts, size, message):
-    if kind in PACKAGES:
-        pytest.importorskip(PACKAGES[kind])
-    with pytest.raises(ValueError, match=message):
-        train_tokeniser(kind, texts, size)
-
-
 def test_the_smallest_size_for_bpe_is_enough():
     pytest.importorskip("sentencepiece")
     for wrong in (0, 1, 2):
@@ -298,12 +289,6 @@ def test_wrong_options():
         train_tokeniser("bpe", TEXT, min_count=2)
     with pytest.raises(ValueError, match="found min_count=0, expected 1 or more"):
         train_tokeniser("words", TEXT, min_count=0)
-
-
-@cases_from_toml
-def test_files_that_hold_no_tokeniser(value, message):
-    with pytest.raises(ValueError, match=message):
-        tokeniser_from_json(value)
 
 
 @pytest.mark.parametrize(("kind", "package"), [("bpe", "sentencepiece"), ("merges", "subword-nmt")])
