@@ -46,34 +46,14 @@ from minitransformer import ops
 from minitransformer.apps.exchange.decoders import CLASSES, read_decoder
 from minitransformer.apps.exchange.published import OurIds, Published, activation_of, arrange, read_pieces
 from minitransformer.apps.exchange.reading import Fields, Tensors, read_ids, read_weights, shown
+from minitransformer.apps.exchange.writing import PROGRAMS
 from minitransformer.arrays import Array, to_numpy
 from minitransformer.data import START
 from minitransformer.files import FileError
 
-SAME_HERE: Mapping[str, Sequence[Any]] = {
-    "normalize_before": (False,),
-    "normalize_embedding": (False,),
-    "add_final_layer_norm": (False,),
-    "static_position_embeddings": (True,),
-    "is_encoder_decoder": (True,),
-}
+SAME_HERE: Mapping[str, Sequence[Any]] = PROGRAMS["huggingface-options"]
 """What older configurations say, and what MarianMTModel computes."""
-NO_RULE: Mapping[str, Sequence[Any]] = {
-    "do_sample": (False,),
-    "num_beam_groups": (1,),
-    "no_repeat_ngram_size": (0,),
-    "encoder_no_repeat_ngram_size": (0,),
-    "repetition_penalty": (1,),
-    "encoder_repetition_penalty": (1,),
-    "diversity_penalty": (0,),
-    "min_length": (0,),
-    "min_new_tokens": (0,),
-    "forced_bos_token_id": (),
-    "suppress_tokens": ([],),
-    "begin_suppress_tokens": ([],),
-    "sequence_bias": ({},),
-    "exponential_decay_length_penalty": (),
-}
+NO_RULE: Mapping[str, Sequence[Any]] = PROGRAMS["huggingface-rules"]
 """Rules of a search that this program lacks, with the values that switch them off."""
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from minitransformer import ops
 from minitransformer.apps.exchange.reading import Fields
-from minitransformer.apps.exchange.writing import new_folder
+from minitransformer.apps.exchange.writing import PROGRAMS, new_folder
 from minitransformer.arrays import Array, to_numpy
 from minitransformer.data import START, UNKNOWN, Pieces, Tokeniser, Vocabulary
 from minitransformer.files import FileError, read_file
@@ -28,10 +28,7 @@ from minitransformer.training import (
     open_model,
 )
 
-ACTIVATIONS = {
-    "relu": "relu", "swish": "silu", "silu": "silu", "gelu": "gelu", "gelu_new": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh", "quick_gelu": "quick_gelu",
-}  # fmt: skip
+ACTIVATIONS: dict[str, str] = PROGRAMS["activations"]
 """Our name of each activation."""
 NEVER_WRITTEN = -1e4
 """The logit of a token that the other program has not: its probability is zero, and its gradient too."""
