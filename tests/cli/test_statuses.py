@@ -295,7 +295,7 @@ def test_maps_belong_to_what_was_written(monkeypatch):
 
     def maps(source_ids, target_ids):
         asked.append((source_ids, target_ids))
-        return {"cross": [np.zeros((1, 2, 3, 3))]}
+        return {"cross": [np.full((1, 2, 3, 3), layer) for layer in range(3)]}
 
     model, options = SimpleNamespace(attention_maps=maps), SimpleNamespace(search=PAPER)
     trained = SimpleNamespace(model=model, transformer=model, source=TOKENS, target=Target(), options=options)
@@ -304,7 +304,7 @@ def test_maps_belong_to_what_was_written(monkeypatch):
     found, source, target, text = pictures.translate_with_maps(trained, "ab")
     assert asked == [([[3, 4, END]], [[1, 5, 6]])]
     assert (source, target, text) == (["a", "b", "<end>"], ["c", "d", "<end>"], "c d")
-    assert found["cross"][0].shape == (2, 3, 3)
+    np.testing.assert_array_equal(found["cross"], np.arange(3)[:, None, None, None] + np.zeros((3, 2, 3, 3)))
 
 
 # Configurations
