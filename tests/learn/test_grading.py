@@ -161,6 +161,7 @@ def test_data_arrive_as_they_were_sent():
     assert plain == sent[:-1]
     assert generator.integers(2**60) == rng.integers(2**60)
     assert (writer.generators, reader.generators) == ([rng], [generator])
+    assert Writer({}).generators == []
 
 
 @pytest.mark.parametrize(
