@@ -530,13 +530,14 @@ def test_dropout_refuses_what_the_operation_refuses(rng, wrong):
 @pytest.mark.parametrize(("dtype", "of_gradient"), [("float32", "float64"), ("float32", "float32")])
 def test_adam_starts_its_kernel_only_for_all_entries_of_one_type(dtype, of_gradient, monkeypatch):
     """Otherwise the array code does the work."""
-    starts, fitting = [], 0
+    starts, kept, fitting = [], [], 0
     monkeypatch.setattr(adam.source, "start", lambda *args: starts.append(args))
     for sizes, part in (((2, 1), (0, 1)), ((1, 2), (0, 1)), ((0,), (0, 1)), ((3, 2), (1, 2))):
         parameters = [mt.Tensor(xp.ones(n, dtype=dtype), requires_grad=True) for n in sizes]
         for parameter in parameters:
             parameter.grad = xp.ones(parameter.shape, dtype=of_gradient)
         optimiser = mt.optim.Adam(parameters, part=part)
+        kept.append(optimiser)  # so that its chunks are kept too
         optimiser.step(0.1)
         fitting += dtype == of_gradient and any(sizes) and part == (0, 1)
         assert len(starts) == fitting
