@@ -1,5 +1,6 @@
 """Whole messages of calls that are refused: what was found, what was expected and what to do, word by word."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +30,16 @@ def corpus(task, **options):
     return tasks.build(task).corpus(configuration(task, **options).data)
 
 
-MODULES = {"np": np, "data": data, "decoding": decoding, "sharding": sharding, "tasks": tasks, "training": training}
+MODULES = {
+    "np": np,
+    "json": json,
+    "Path": Path,
+    "data": data,
+    "decoding": decoding,
+    "sharding": sharding,
+    "tasks": tasks,
+    "training": training,
+}
 FUNCTIONS = (written, configuration, corpus, read_file, read_json, adapt, merge, AverageState, TrainingState)
 NAMES = {
     **MODULES,

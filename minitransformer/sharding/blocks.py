@@ -32,9 +32,9 @@ def add_gradient_in_blocks(
     model: Model,
     batch: Batch,
     block_size: int,
-    label_smoothing: float = 0.0,
-    weight: float = 1.0,
-    rng: np.random.Generator | None = None,
+    label_smoothing: float,
+    weight: float,
+    rng: np.random.Generator | None,
 ) -> Array:
     """Do what ``add_gradient`` does, and compute the logits of at most ``block_size`` target positions at a time."""
     targets = to_numpy(batch.target_output).reshape(-1)

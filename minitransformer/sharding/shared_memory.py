@@ -256,10 +256,9 @@ def _ending_here(first: Connection) -> Iterator[None]:
         except BaseException as error:
             if not isinstance(error, KeyboardInterrupt | MemoryError):
                 error.add_note(f"In process {os.getpid()}:\n{traceback.format_exc()}")
-            with suppress(OSError):  # the first process has ended
-                try:
-                    first.send(_Failed(copy(error)))  # a copy is made as the receiver makes it
-                except (TypeError, AttributeError, ValueError):
-                    first.send(_Failed(RuntimeError(f"{type(error).__name__}: {error}")))
+            try:
+                first.send(_Failed(copy(error)))  # a copy is made as the receiver makes it
+            except (TypeError, AttributeError, ValueError):
+                first.send(_Failed(RuntimeError(f"{type(error).__name__}: {error}")))
         finally:
-            os._exit(0)
+            os._exit(0)  # also if the first process has ended, and nothing can be sent

@@ -114,7 +114,7 @@ def _hold_out(texts: Sequence[str], characters: int, rng: np.random.Generator) -
         return texts[0][cut:], texts[0][:cut]
     order = [texts[i] for i in rng.permutation(len(texts)).tolist()]
     n = 1
-    while n < len(order) - 1 and (so_far := sum(map(len, order[:n]))) < characters and so_far + len(order[n]) <= most:
+    while (so_far := sum(map(len, order[:n]))) < characters and so_far + len(order[n]) <= most:
         n += 1
     return "".join(order[:n])[:characters], "".join(order[n:])
 

@@ -110,9 +110,10 @@ class RunFolder:
         values = self._read_json(CONFIGURATION)
         with refusing((ValueError, TypeError), f"{self.path / CONFIGURATION} is not a configuration: "):
             configuration = Configuration.from_flat(values)
-        start = Path(configuration.start or self.path)
-        beside = self.path.absolute().with_name(start.name)  # a digest tells whether it is the same
-        moved = not os.path.exists(start) and os.path.exists(beside) and beside != self.path.absolute()
+        if not configuration.start or os.path.exists(configuration.start):
+            return configuration
+        beside = self.path.absolute().parent / Path(configuration.start).name  # a digest tells whether it is the same
+        moved = os.path.exists(beside) and beside != self.path.absolute()
         return configuration.changed(start=str(beside)) if moved else configuration
 
     def tokenisers(self) -> Tokenisers:

@@ -113,7 +113,7 @@ def step_and_interrupt(model, optimiser, *more):
         os.kill(first, signal.SIGINT)
     return step(model, optimiser, *more)
 
-trainer.forked = lambda size, *more: sizes.append(size) or forked(size, *more)
+trainer.forked = lambda size, *more: sizes.append((size, more[-1])) or forked(size, *more)
 trainer.shared_step = step_and_interrupt
 folder, *train = sys.argv[1:]
 statuses = [main([*train, "--out", f"{folder}/processes"]), main(["resume", f"{folder}/processes"])]
@@ -126,10 +126,10 @@ print(sizes, statuses)
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux forks safely")
 def test_training_divides_itself_unless_threads_are_asked_for(tmp_path):
     """After an interruption too, mean weights, the optimiser's state and scores are equal to the bit."""
-    options = [*SMALL, "--steps", "5", "--average-last", "4", "--evaluate-every", "2", "--shares", "2"]
+    options = [*SMALL, "--steps", "5", "--average-last", "4", "--evaluate-every", "2", "--shares", "3"]
     command = [sys.executable, "-c", PROGRAM, str(tmp_path), "train", "copy", *options]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[2, 2, 1] [130, 0, 0]"
+    assert done.stdout.splitlines()[-1] == "[(2, 3), (2, 3), (1, 3)] [130, 0, 0]"
     processes, threads = (RunFolder(tmp_path / name) for name in ("processes", "threads"))
     found, expected = (
         [load_file(path) for path in run.path.glob("checkpoints/step-*5.safetensors")] for run in (processes, threads)

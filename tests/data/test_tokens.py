@@ -33,6 +33,7 @@ from minitransformer.data import (
     train_tokeniser,
     train_tokenisers,
 )
+from minitransformer.data.tokenizer_json import read_tokenizer
 
 PACKAGES = {"bpe": "sentencepiece", "merges": "subword_nmt.apply_bpe"}
 TEXT = [
@@ -291,12 +292,20 @@ def test_wrong_options():
         train_tokeniser("words", TEXT, min_count=0)
 
 
-@pytest.mark.parametrize(("kind", "package"), [("bpe", "sentencepiece"), ("merges", "subword-nmt")])
-def test_without_the_library(kind, package, monkeypatch):
-    for module in ("sentencepiece", "subword_nmt", "subword_nmt.apply_bpe", "subword_nmt.learn_bpe"):
+@pytest.mark.parametrize(
+    ("learn", "package", "extra"),
+    [
+        (lambda: train_tokeniser("bpe", TEXT), "sentencepiece", "text"),
+        (lambda: train_tokeniser("merges", TEXT), "subword-nmt", "text"),
+        (lambda: read_tokenizer("{}"), "tokenizers", "models"),
+    ],
+    ids=["bpe", "merges", "tokenizer.json"],
+)
+def test_without_the_library(learn, package, extra, monkeypatch):
+    for module in ("tokenizers", "sentencepiece", "subword_nmt", "subword_nmt.apply_bpe", "subword_nmt.learn_bpe"):
         monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingExtraError, match=rf"needs the package {package}, .*`pip install \"mini.*\[text\]\"`"):
-        train_tokeniser(kind, TEXT)
+    with pytest.raises(MissingExtraError, match=rf"needs the package {package}, .*`pip install \"mini.*\[{extra}\]\"`"):
+        learn()
 
 
 def test_importing_the_data_imports_no_extra():

@@ -13,7 +13,6 @@ from .together import run_together
 
 pytestmark = pytest.mark.numpy_only("the processes here are threads, which share the one GPU")
 HERE = threading.local()
-CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
 
 
 class World:
@@ -116,7 +115,16 @@ def test_all_processes_have_all_parts(together):
     assert together(3, share_out) == [[0, 0, 2, 2, 2]] * 3
 
 
-@pytest.mark.skipif(CORES is None, reason="needs the cores that a process is bound to")
-@pytest.mark.parametrize("size", [2, 3])
-def test_the_processes_of_a_machine_share_its_cores(together, size):
-    assert together(size, lambda ranks: ranks.cores) == [max(1, CORES // size)] * size
+@pytest.mark.parametrize(
+    ("bound", "cores"),
+    [
+        (lambda rank: range(7), 2),
+        (lambda rank: (rank, rank + 3), 2),
+        (lambda rank: [rank], 1),
+        (lambda _: [5], 1),
+    ],
+    ids=["all of them", "two each", "one each", "one for all"],
+)
+def test_the_processes_of_a_machine_share_its_cores(together, monkeypatch, bound, cores):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {*bound(HERE.world.rank)}, raising=False)
+    assert together(3, lambda ranks: ranks.cores) == [cores] * 3

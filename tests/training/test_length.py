@@ -36,9 +36,10 @@ def test_epochs_become_steps_and_the_schedule_fits_them():
     found, per_epoch = trainer.configuration.training, trainer.batches.batches_per_epoch
     assert found.steps == 3 * per_epoch
     assert (found.length, found.epochs) == ("steps", None)
-    for name in ("warmup_steps", "average_last", "evaluate_every"):
-        assert getattr(found, name) == max(1, round(getattr(own, name) * found.steps / own.steps))
-    assert found.save_every == 3  # it was picked
+    for scaled in (found, *(configuration().with_steps(steps).training for steps in range(1, 2000, 90))):
+        for name in ("warmup_steps", "average_last", "evaluate_every"):
+            assert getattr(scaled, name) == max(1, round(getattr(own, name) * scaled.steps / own.steps))
+        assert scaled.save_every == 3  # it was picked
     for epochs, n in product((1, 1.3, 1.45, 1.6, 2.5, 3), (1, 2, 3)):
         steps = Trainer(configuration(epochs=epochs, accumulate=n)).configuration.training.steps
         assert abs(steps - epochs * per_epoch / n) <= 0.5

@@ -6,15 +6,17 @@ import pytest
 import minitransformer as mt
 from minitransformer.arrays import asarray, to_numpy
 from minitransformer.nn import LanguageModel, Transformer
+from minitransformer.nn.layers import ACTIVATIONS
 from minitransformer.tasks import build
 from minitransformer.training import Configuration, RunError
 from minitransformer.training.low_rank import adapt, digest_of, merge, weights_to_save
 
 OTHERS = {
     "paper": {},
-    "later": {"norm": "rms", "positions": "rotary", "n_kv_heads": 1, "activation": "swiglu"},
+    "later": {"norm": "rms", "positions": "rotary", "n_heads": 4, "n_kv_heads": 2, "activation": "swiglu"},
     "published": {"attention_bias": True, "positions": "learned", "activation": "gelu", "norm": "pre"},
     "alibi": {"positions": "alibi", "recompute": True},
+    **{name: {"activation": name} for name in ACTIVATIONS},
 }
 SOURCE, TARGET = np.array([[4, 5, 6], [7, 8, 0]]), np.array([[1, 6, 4, 2], [1, 8, 0, 0]])
 

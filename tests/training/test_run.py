@@ -240,12 +240,16 @@ def test_checkpoints_that_cannot_be_listed_are_not_taken_for_none(folder, monkey
             ask()
 
 
-def test_an_average_of_the_past_goes_with_the_next_checkpoint(folder):
+def test_an_average_of_the_past_goes_before_the_next_checkpoint(folder, monkeypatch):
     for step in (10, 20):
         folder.save(checkpoint(step=step), options(keep=2))
     folder.average_path.write_bytes(b"of these")
-    folder.save(checkpoint(step=23), options(keep=2))
+    with monkeypatch.context() as patch:
+        patch.setattr(folder.checkpoints, "save", lambda *_: 1 / 0)  # as if the process were killed while it saves
+        with pytest.raises(ZeroDivisionError):
+            folder.save(checkpoint(step=23), options(keep=2))
     assert not folder.average_path.exists()
+    assert folder.save(checkpoint(step=23), options(keep=2)).exists()
 
 
 def test_measurements_are_on_the_disk_before_the_checkpoint_that_follows_them(folder, monkeypatch):

@@ -149,7 +149,7 @@ def test_a_run_says_what_it_cannot_do(tmp_path, texts):
 # Writing
 
 
-def test_a_run_writes_the_same_text_from_the_same_seed(tmp_path, texts):
+def test_a_run_writes_the_same_text_from_the_same_seed(tmp_path, texts, monkeypatch):
     _, run, _ = trained(tmp_path / "run", texts)
     trained_run = load(run)
     text = trained_run.write("x1 = ", 30, SamplingOptions(temperature=0.5), seed=1)
@@ -161,6 +161,8 @@ def test_a_run_writes_the_same_text_from_the_same_seed(tmp_path, texts):
     assert trained_run.write(length=0) == ""
     with pytest.raises(UnknownTokenError, match="the model does not know 'é', '한'"):
         trained_run.write("한é=é")
+    monkeypatch.setattr(RawCharacters, "stream", lambda self, before, ids: iter([self.decode(before)]))
+    assert next(trained_run.continuation("x1 = ")) == "x1 = "
 
 
 # Bits per character

@@ -95,9 +95,10 @@ def test_what_is_held_out_is_never_trained_on(tmp_path):
     assert folder.held_out() == held_out
 
 
-def test_a_run_can_be_read_back_and_translates_alike(tmp_path):
+def test_a_run_can_be_read_back_and_translates_alike(tmp_path, monkeypatch):
     trainer, folder, _, scores = trained(tmp_path)
-    again = load(folder, "last")
+    monkeypatch.chdir(folder.path)
+    again = load(".", "last")
     for name, values in trainer.model.state_dict().items():
         np.testing.assert_array_equal(values, again.model.state_dict()[name])
     texts = [source for source, _ in trainer.corpus.held_out]

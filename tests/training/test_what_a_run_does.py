@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from dataclasses import replace
+from importlib.util import find_spec
 from types import SimpleNamespace
 
 import numpy as np
@@ -352,6 +353,16 @@ def test_the_average_is_the_mean_in_double_precision(tmp_path):
         average(folder, 0)
 
 
+@pytest.mark.parametrize("options", [{}, {"freeze": "encoder"}, {"lora": 2, "start": "runs/other"}], ids=str)
+def test_a_checkpoint_that_lacks_a_weight_is_refused(options):
+    trainer = trainer_of(**options)
+    whole = trainer.checkpoint()
+    for name in whole.model:
+        others = {one: values for one, values in whole.model.items() if one != name}
+        with pytest.raises(RunError, match="the checkpoint does not belong to this configuration"):
+            trainer.restore(whole._replace(model=others))
+
+
 def test_an_array_under_another_name_is_damage(tmp_path):
     path = tmp_path / "step-00000001.safetensors"
     saved(tmp_path, 1, w=np.ones(2), v=np.zeros(3))
@@ -413,6 +424,10 @@ def test_a_folder_is_locked_for_others_until_the_training_ends(tmp_path):
         raise AssertionError("two trainings in one folder")
     with lock_folder(tmp_path / "run"), lock_folder(tmp_path / "run", SimpleNamespace(rank=1)):
         pass  # the first of several processes holds the lock for all
+    with pytest.raises(ZeroDivisionError), lock_folder(tmp_path / "run"):
+        raise ZeroDivisionError
+    with lock_folder(tmp_path / "run"):
+        pass  # an error ends the training too
 
 
 # What is loaded
@@ -447,7 +462,7 @@ def test_which_weights_translate(tmp_path, monkeypatch, average_last):
 
 
 def test_an_empty_text_has_an_empty_translation_and_options_reach_the_search(tmp_path, monkeypatch):
-    trainer, folder = begun(tmp_path / "run", steps=1)
+    trainer, folder = begun(tmp_path / "run", steps=1, beam=7, alpha=0.9)
     trainer.train(folder)
     found, asked = load(folder), []
 
@@ -458,7 +473,8 @@ def test_an_empty_text_has_an_empty_translation_and_options_reach_the_search(tmp
 
     monkeypatch.setattr(loading, "translate", translated)
     assert found.translate(["12", " ", "34", ""], beam=3, alpha=0.25) == ["<12>", "", "<34>", ""]
-    assert asked == [(3, 0.25)]
+    found.translate(["12"])
+    assert asked == [(3, 0.25), (7, 0.9)]
 
 
 IMPOSSIBLE = toml_table(__file__, "IMPOSSIBLE")
@@ -507,7 +523,7 @@ def test_what_nobody_sees_makes_no_other_source():
 def test_only_what_was_asked_for_is_measured_and_logged():
     source, target = build("reverse").tokenisers()
     usual = {"exact_match", "token_accuracy", "valid_loss"}
-    for measures in ((), ("phone_error_rate",)):
+    for measures in ((), ("phone_error_rate",), *((("chrf",), ("bleu", "chrf")) if find_spec("sacrebleu") else ())):
         scores = evaluate(trainer_of().model, source, target, [("12", "21")], measures)
         assert scores.measurements().keys() == usual | {*measures}
 
