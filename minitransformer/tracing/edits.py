@@ -275,7 +275,7 @@ def changes_of(edits: Sequence[Edit], layout: Layout) -> dict[str, dict[str, lis
     edits = list(edits)
     for edit in edits:
         if not isinstance(edit, Edit):
-            kinds = ", ".join(kind.__name__ for kind in Edit.__subclasses__())
+            kinds = ", ".join(kind.__name__ for kind in Edit.__subclasses__() if kind.__module__ == __name__)
             raise TypeError(f"edits: expected {kinds}, found {type(edit).__name__}")
     found: dict[str, dict[str, list[Change]]] = {site: {} for site in SITES}
     for edit in sorted(edits, key=_rank):

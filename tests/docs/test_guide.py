@@ -12,7 +12,7 @@ GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "exercises.md"
 
 def test_the_guide_to_the_exercises_counts_them_and_shows_what_they_say(capsys):
     guide = GUIDE.read_text(encoding="utf-8")
-    words = {83: "Eighty-three"}
+    words = {84: "Eighty-four"}
     chapters = {exercise.chapter for exercise in mt.learn.bank()}
     assert f"{words[len(mt.learn.bank())]} exercises in eleven chapters" in guide
     assert len(chapters) == 11
@@ -40,5 +40,6 @@ def test_the_code_of_a_document_runs_and_prints_what_is_shown(name, capsys, monk
     table = re.findall(r"^\|.* \| ([\d,]+) \| ([\d.]+) \| ([\d.]+) % \|$", text, re.M)
     for row, found in zip(table, names.get("rows", {}).values(), strict=True):
         shown = [float(cell.replace(",", "")) for cell in row]
-        assert shown == pytest.approx([*found[:2], 100 * found[2]], rel=0.05, abs=0.2)
+        assert shown[:2] == pytest.approx(found[:2], rel=0.05, abs=0.2)
+        assert shown[2] == pytest.approx(100 * found[2], rel=0.05, abs=0.5)  # in whole percent
     assert text.count("```text\n") == {"questions.md": text.count("\n## ")}.get(name, 6)
