@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from minitransformer.arrays import to_numpy
+from minitransformer.arrays import asarray, to_numpy
 from minitransformer.data import PAD, Batch, TextBatch
 from minitransformer.nn import LanguageModel, Transformer
 from minitransformer.sharding import Workers
@@ -33,7 +33,7 @@ def gradients(kind, block, shares=1, fixed="none", **options):
     for name, parameter in model.named_parameters():
         parameter.requires_grad = fixed not in name if fixed != "all but the last" else name.startswith("output")
         if parameter.ndim == 1:  # biases begin at 0, which would hide that one is forgotten
-            parameter.data = parameter.data + np.linspace(-0.5, 0.5, parameter.size, dtype=parameter.dtype)
+            parameter.data = parameter.data + asarray(np.linspace(-0.5, 0.5, parameter.size, dtype=parameter.dtype))
     with Workers(model, shares, loss_block=block) as workers:
         losses = [float(workers.gradients(batch_of(model), 0.1)) for _ in range(2)]
         return losses, [[p.grad for p in twin.parameters() if p.grad is not None] for twin in workers.models]
