@@ -175,6 +175,7 @@ class InputReport:
                 f"\n    a single wrong entry is found if it is off by {self.certain:.1e} or more; one that is off by "
                 f"less, with a probability of at least {alone:.1g}"
             )
+        what = f"{self.comparisons} comparisons ({what})" if self.directions else what
         place = " in a random direction" if self.worst_index is None else at(self.worst_index)
         lines = [
             text

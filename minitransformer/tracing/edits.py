@@ -321,7 +321,7 @@ def check_index(owner: Any, index: Any, shape: tuple[int, ...], what: str) -> No
     whole = isinstance(index, tuple) and all(map(is_whole, index)) and len(index) == len(shape)
     if not whole or not all(0 <= i < n for i, n in zip(index, shape, strict=True)):
         raise ValueError(
-            f"{owner}: {what} has shape {shape}, so its entries have {len(shape)} whole numbers as index, from 0 to "
+            f"{owner}: the index of an entry of {what} has {len(shape)} whole numbers, from 0 to "
             f"{tuple(n - 1 for n in shape)}; found {index!r}"
         )
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from minitransformer import ops
-from minitransformer.arrays import Array, to_numpy, xp
+from minitransformer.arrays import Array, is_whole, to_numpy, xp
 from minitransformer.autograd import Tensor, no_grad
 from minitransformer.data import END, PAD, START
 from minitransformer.decoding import PAPER, SearchOptions, beam_search, longest_sentence
@@ -366,8 +366,10 @@ def _limit(model: Model, source_ids: Ids | None, max_length: int | None, rules: 
 
 def _check_prefix(model: Model, prefix: Sequence[int], most: int) -> list[int]:
     """Return the prefix as a list of tokens that may be written."""
-    tokens = [index(token) for token in prefix]
+    tokens = list(prefix)
     for place, token in enumerate(tokens):
+        if not is_whole(token):
+            raise TypeError(f"write: position {place} of the prefix is {token!r}, expected the id of a token")
         if not 0 <= token < model.target_vocab:
             raise IndexError(
                 f"write: token {token} at position {place} of the prefix is out of range: "

@@ -57,7 +57,7 @@ def continue_from(start: TrainedRun, task: Task, values: Mapping[str, Any]) -> C
         ) from error
     fixed = {*ModelOptions.declarations(), *OF_TOKENS} - CHANGEABLE
     if refused := sorted(fixed & values.keys()):
-        raise OptionError(f"{', '.join(refused)}: a trained model keeps its options and tokens; leave out", *refused)
+        raise OptionError(f"a trained model keeps its options and tokens; leave out {', '.join(refused)}", *refused)
     other = start.options.flat()
     kept = start.model.options.flat() | start.options.search.flat() | {name: other[name] for name in OF_TOKENS}
     kept["start_digest"] = digest_of(start.model)

@@ -76,7 +76,7 @@ BROKEN = {
     "the specification 'WhisperSpec' of revision 7": file("model.bin", model_bin({}, specification="WhisperSpec")),
     "'TransformerSpec' of revision 8, expected": file("model.bin", model_bin({}, revision=8)),
     "ends .* bytes before the end of": file("model.bin", WHOLE[:2000]),
-    "1 bytes follow its end": file("model.bin", WHOLE + b"\0"),
+    "bytes after its end: 1": file("model.bin", WHOLE + b"\0"),
     "of the number of aliases": file("model.bin", WHOLE[:-4]),
     "of the number of variables": file("model.bin", WHOLE[:26]),
     "bytes before the end of a variable's name": file(

@@ -7,11 +7,13 @@ from faults.plant import ROOT, read_faults
 from minitransformer.apps.learn.solutions import edit
 
 
-def test_every_fault_can_be_planted():
-    texts = {}
+def test_every_fault_can_be_planted_and_is_listed_once():
+    texts, planted = {}, {}
     for fault in read_faults():
         text = texts.setdefault(fault["file"], (ROOT / fault["file"]).read_text("utf-8"))
-        assert edit(text, fault["old"], fault["new"], f"{fault['name']}: {fault['file']}") != text, fault["name"]
+        wrong = edit(text, fault["old"], fault["new"], f"{fault['name']}: {fault['file']}")
+        assert wrong != text, fault["name"]
+        assert planted.setdefault((fault["file"], wrong), fault["name"]) == fault["name"]
         assert fault["tests"], fault["name"]
         for test in fault["tests"]:
             assert (ROOT / test.partition("::")[0]).exists(), f"{fault['name']}: {test}"

@@ -100,8 +100,8 @@ def test_a_run_killed_before_its_first_checkpoint_begins_again_with_the_other_we
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (["--d-model", "16"], "--d-model: a trained model keeps its options and tokens; leave out"),
-        (["--vocabulary", "16"], "--vocabulary: a trained model keeps its options and tokens"),
+        (["--d-model", "16"], "a trained model keeps its options and tokens; leave out --d-model"),
+        (["--vocabulary", "16"], "a trained model keeps its options and tokens; leave out --vocabulary"),
         (["--freeze", "encoder,head"], "the model has no part 'head', expected some of embeddings, "),
         (["--freeze", "embeddings,encoder,decoder"], "no weights are left to train"),
         (["--config", "multi30k"], "found --from and --config, expected one"),

@@ -76,7 +76,7 @@ def read_model_bin(path: Path) -> ModelBin:
             if name + end in variables:
                 variables[alias + end] = variables[name + end]
     if contents.left:
-        raise FileError(f"{path} is damaged: {contents.left:,} bytes follow its end")
+        raise FileError(f"{path} is damaged: bytes after its end: {contents.left:,}; fetch it again")
     return ModelBin(path, version, specification, revision, variables)
 
 

@@ -179,8 +179,7 @@ class _Halves(_Floats):
         values = np.asarray(to_numpy(array), dtype=np.float64)
         largest = np.abs(values, where=np.isfinite(values), out=np.zeros(values.shape)).max(initial=0.0)
         exponent = int(np.frexp(largest)[1]) - 15 if largest else 0
-        with np.errstate(invalid="ignore", over="ignore"):
-            halves = np.ldexp(values, -exponent).astype("<f2")
+        halves = np.ldexp(values, -exponent).astype("<f2")
         return {"type": "float16", "exponent": exponent, "values": _planes(halves)}
 
 
