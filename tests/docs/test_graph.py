@@ -95,6 +95,10 @@ def test_every_wrong_gradient_has_its_place():
     for entry in graph.entries():
         assert (ROOT / graph.entry_source(entry)).is_file()
         assert graph.anchor(entry.name) in graph.definitions(graph.entry_code(entry)).values(), entry.name
+    taught = {name for name in graph.derivations() if graph.exercises_of(name)}
+    in_exercises = {graph.entry_derivation(entry) for entry in graph.entries() if entry.card.exercise}
+    idle = {graph.entry_derivation(entry) for entry in graph.entries()} & taught - in_exercises
+    assert idle == {"log-softmax", "masking"}  # their exercises are about forward passes
 
 
 def test_every_derivation_leads_to_its_operation_and_tests():
