@@ -44,6 +44,8 @@ class Corpus:
         Notes for the user: how many pairs were left out, and why.
     files : mapping of str to str
         The SHA-256 checksum of each file that was read, by its path.
+    kept_good : list of (str, str)
+        The pairs to evaluate on before and after, if the model is trained on.
     """
 
     source: Tokeniser
@@ -55,6 +57,7 @@ class Corpus:
     example: str
     notes: Sequence[str] = ()
     files: Mapping[str, str] = field(default_factory=dict)
+    kept_good: Pairs = field(default_factory=list)
 
     @property
     def shared(self) -> bool:
@@ -105,6 +108,8 @@ class TextCorpus:
         Notes for the user: where the text is from, and what was left out.
     files : mapping of str to str
         The SHA-256 checksum of each file that the user named, by its path.
+    kept_good : str
+        The text to evaluate on before and after, if the model is trained on.
     """
 
     tokeniser: Tokeniser
@@ -115,6 +120,7 @@ class TextCorpus:
     held_out: str
     notes: Sequence[str] = ()
     files: Mapping[str, str] = field(default_factory=dict)
+    kept_good: str = ""
 
     shared = True
     """It has one vocabulary."""

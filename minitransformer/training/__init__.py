@@ -12,7 +12,6 @@ from minitransformer.training.checkpoints import read_checkpoint as read_checkpo
 from minitransformer.training.configuration import Configuration as Configuration
 from minitransformer.training.continuing import continue_from as continue_from
 from minitransformer.training.continuing import freeze as freeze
-from minitransformer.training.creating import ADAPTATION as ADAPTATION
 from minitransformer.training.creating import check_free as check_free
 from minitransformer.training.creating import create_run as create_run
 from minitransformer.training.creating import fresh_folder as fresh_folder

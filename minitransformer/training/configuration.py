@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -37,6 +37,10 @@ class Configuration(Options):
     start_digest: str | None = option(
         None, "the SHA-256 checksum of the weights that training begins with", flag=False, added=True
     )
+    keep_good: Sequence[str] | None = option(
+        None, "with --from: source sentences and their translations, or one text for a model that continues texts, to "
+        "measure before and after what is forgotten", path=True, added=True,
+    )  # fmt: skip
     model: ModelOptions = field(default_factory=ModelOptions)
     training: TrainingOptions = field(default_factory=TrainingOptions)
     data: DataOptions = field(default_factory=DataOptions)
@@ -148,6 +152,8 @@ class Configuration(Options):
             return f"the schedule {schedule} is given by its peak"
         if name in ("lora_alpha", "lora_on") and self.training.lora is None:
             return "LoRA is off: lora sets its rank"
+        if name == "keep_good" and self.start is None:
+            return "it measures a model that is trained on, whose run --from names"
         if name == "held_out" and self.data.valid_source is not None:
             return "what is measured at the end is valid_source"
         if name == "held_out" and self.data.data is not None:

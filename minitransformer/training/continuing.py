@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from minitransformer.data import tokenisers_to_json
+from minitransformer.data import read_lines, read_parallel, tokenisers_to_json
 from minitransformer.nn import LanguageModel, Model
 from minitransformer.nn.options import ModelOptions
 from minitransformer.options import OptionError
@@ -75,6 +75,24 @@ def continue_from(start: TrainedRun, task: Task, values: Mapping[str, Any]) -> C
     chosen = {name: value for name, value in chosen.items() if name in configuration.free}
     kept = {name: value for name, value in kept.items() if name not in values}
     return replace(configuration.changed(**kept, **chosen), free=configuration.free - kept.keys())
+
+
+def read_kept_good(files: Sequence[str], decoder_only: bool) -> Any:
+    """Return the pairs, or the text of a model that continues texts, to measure before and after what is forgotten.
+
+    Raises
+    ------
+    OptionError
+        If these are too few or too many files, or there is no text; `TextError` if one cannot be read.
+    """
+    if len(files) != (1 if decoder_only else 2):
+        expected = "one text" if decoder_only else "source sentences and their translations"
+        raise OptionError(f"found {len(files)} files in keep_good, expected {expected}", "keep_good")
+    if not decoder_only:
+        return read_parallel(*files).pairs
+    if not (text := "\n".join(read_lines(*files))):
+        raise OptionError(f"keep_good: {files[0]} holds no text", "keep_good")
+    return text
 
 
 def freeze(model: Model, parts: str) -> None:

@@ -17,10 +17,17 @@ from minitransformer.tasks import Corpus, TextCorpus
 from minitransformer.training.configuration import Configuration
 from minitransformer.training.errors import RunError
 from minitransformer.training.provenance import held_out_file
-from minitransformer.training.run import CONFIGURATION, DATA, DERIVED, SETTING_UP, VOCABULARY, DataRecord, RunFolder
+from minitransformer.training.run import (
+    ADAPTATION,
+    CONFIGURATION,
+    DATA,
+    DERIVED,
+    SETTING_UP,
+    VOCABULARY,
+    DataRecord,
+    RunFolder,
+)
 
-ADAPTATION = "adaptation.json"
-"""The scores of a model that was trained on."""
 ADDED = ("training.png", "attention.png", "parts.json", "parts.png", "with-and-without.png", ADAPTATION)
 """The files that commands add to a run folder; ``attention`` numbers further pictures."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from minitransformer.data import MissingExtraError, ParallelBatches, WindowBatches
@@ -10,10 +11,10 @@ from minitransformer.nn import LanguageModel, Transformer
 from minitransformer.options import OptionError
 from minitransformer.sharding import FORKS_SAFELY, Ranks, default_processes
 from minitransformer.tasks import Corpus, Task, TextCorpus
-from minitransformer.tasks.corpus import Tokenisers
+from minitransformer.tasks.corpus import Tokenisers, sha256_of
 from minitransformer.training.agreement import check_data, check_options, compare_processors, with_shares
 from minitransformer.training.configuration import Configuration
-from minitransformer.training.continuing import freeze
+from minitransformer.training.continuing import freeze, read_kept_good
 from minitransformer.training.evaluation import check_bleu
 from minitransformer.training.length import fix_length
 from minitransformer.training.low_rank import adapt
@@ -47,6 +48,9 @@ def prepare(configuration: Configuration, tokenisers: Tokenisers | None, ranks: 
     task = configuration.build_task()
     _check_bleu(task, configuration)
     corpus = task.corpus(configuration.data, configuration.seed, tokenisers)
+    if files := configuration.keep_good:
+        kept_good, checksums = ranks.first(lambda: (read_kept_good(files, task.decoder_only), sha256_of(*files)))
+        corpus = replace(corpus, kept_good=kept_good, files={**corpus.files, **checksums})
     check_data(corpus, ranks)
     tokens = configuration.training.batch_tokens
     try:

@@ -99,7 +99,7 @@ def resume(run: RunFolder, report: Report, ranks: Ranks = ALONE, fork: bool = Fa
             complete(run, trainer.corpus)
         if checkpoint:
             run.checkpoints.prune(trainer.step, configuration.training)
-        run.measurements.cut(trainer.step)
+        run.measurements.cut(trainer.step if checkpoint else -1)
 
     ranks.first(prepare)
     return trainer

@@ -14,7 +14,7 @@
 ``history/``             the weights alone at 20 steps or more, to watch training later; of large models there are none
 ``best.safetensors``     the best weights on held-out pairs during training
 ``average.safetensors``  the mean of the last checkpoints' weights, if requested
-``adaptation.json``      the scores of a model before and after it was trained on
+``adaptation.json``      the scores of a model before and after it was trained on; until the end, those before
 ``*.png``                pictures
 =======================  ================================================================================
 
@@ -32,13 +32,22 @@ of finite numbers.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from minitransformer.durable import PARTIAL, check_folder, flush_folder, is_partial, remove, remove_partial
+from minitransformer.durable import (
+    PARTIAL,
+    check_folder,
+    flush_folder,
+    is_partial,
+    remove,
+    remove_partial,
+    write_durably,
+)
 from minitransformer.files import FileError, read_file, read_json, reason
 from minitransformer.options import OptionError, Options
 from minitransformer.tasks.corpus import Tokenisers
@@ -53,7 +62,7 @@ SETTING_UP = CONFIGURATION + PARTIAL
 """In a folder without a configuration: a run is being set up, or its process was killed during the setup."""
 PAIRS, TEXT = HELD_OUT = ("held_out.tsv", "held_out.txt")
 """The file with what is held out: one of these."""
-VOCABULARY, DATA = "vocabulary.json", "data.json"
+VOCABULARY, DATA, ADAPTATION = "vocabulary.json", "data.json", "adaptation.json"
 DERIVED = (VOCABULARY, *HELD_OUT, DATA)
 """The files that are computed from the configuration."""
 
@@ -64,6 +73,14 @@ class DataRecord(Options):
 
     files: Mapping[str, str]
     fingerprint: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class BeforeAndAfter(Options):
+    """The scores of a model before and after it was trained on, by name; before the end there are none after."""
+
+    before: Mapping[str, float]
+    after: Mapping[str, float] = field(default_factory=dict)
 
 
 class RunFolder:
@@ -127,6 +144,20 @@ class RunFolder:
         """Read the checksums of the data."""
         with refusing(OptionError, f"{self.path / DATA} is damaged: "):
             return DataRecord.from_flat(self._read_json(DATA))
+
+    def adaptation(self) -> dict[str, BeforeAndAfter]:
+        """Read the scores before and after by what was measured; there are none unless the model was trained on."""
+        values = self._read_json(ADAPTATION) if self.has(ADAPTATION) else {}
+        with refusing(OptionError, f"{self.path / ADAPTATION} is damaged: "):
+            if not isinstance(values, Mapping):
+                raise OptionError(f"found {type(values).__name__}, expected a table of scores")
+            return {what: BeforeAndAfter.from_flat(scores) for what, scores in values.items()}
+
+    def write_adaptation(self, scores: Mapping[str, BeforeAndAfter]) -> None:
+        """Write the scores before and after, as `adaptation` reads them."""
+        text = json.dumps({what: both.flat() for what, both in scores.items()}, indent=1) + "\n"
+        with writing(self.path):
+            write_durably(self.path / ADAPTATION, text.encode())
 
     def held_out(self) -> list[tuple[str, str]]:
         """Read the held-out pairs; a model of another program has none."""

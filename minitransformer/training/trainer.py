@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple
@@ -28,12 +29,15 @@ from minitransformer.training.low_rank import merge, weights_to_save
 from minitransformer.training.mean_weights import MeanWeights, whole
 from minitransformer.training.preparing import prepare
 from minitransformer.training.provenance import Provenance
-from minitransformer.training.run import RunFolder
+from minitransformer.training.run import BeforeAndAfter, RunFolder
 from minitransformer.training.state import State, TrainingState
 from minitransformer.training.text_evaluation import TextScores, evaluate_text
 
 LOG_EVERY = 10
 """Steps per line of the log. On a GPU the losses are read at the same interval, because reading makes the host wait."""
+
+HELD_OUT, KEPT_GOOD = "held out", "kept good"
+"""What is measured before and after a model is trained on."""
 
 MOST_REMEMBERED = 2_000_000
 """The most weights of a model whose history is kept; each entry of it has their size."""
@@ -48,6 +52,8 @@ class Result(NamedTuple):
     """The scores of these weights on all that is held out."""
     measurement: dict[str, Any]
     """The scores as they are logged."""
+    adaptation: Mapping[str, BeforeAndAfter]
+    """The scores before and after by what was measured, if the model was trained on."""
 
 
 class Best(NamedTuple):
@@ -199,8 +205,13 @@ class Trainer:
             scores = self.evaluate(self.corpus.held_out, trained.model)
             seconds = round(self.seconds, 3)
             measurement = {"step": self.step, "final": True, **scores.measurements(), "seconds": seconds}
-            result = Result(trained, scores, measurement)
+            after = {HELD_OUT: scores.measurements(), **self._measure_kept_good(trained.model)}
+            before = self.ranks.first(run.adaptation)
+            adaptation = {what: replace(both, after=after[what]) for what, both in before.items() if what in after}
+            result = Result(trained, scores, measurement, adaptation)
             if self.ranks.rank == 0:
+                if adaptation:
+                    run.write_adaptation(adaptation)
                 on_result(result)
                 run.measurements.append(measurement)
         return result
@@ -239,6 +250,9 @@ class Trainer:
         c = self.configuration.training
         if self.step == 0:
             if self.configuration.start is not None and self.best is None:
+                scores = {HELD_OUT: self.evaluate(self.corpus.held_out).measurements(), **self._measure_kept_good()}
+                before = {what: BeforeAndAfter(before=found) for what, found in scores.items()}
+                self.ranks.first(lambda: run.write_adaptation(before))
                 self._measure(run, on_evaluation)  # if training only makes it worse, these weights are the best
             self._save(run)
             self._remember(run)
@@ -295,6 +309,11 @@ class Trainer:
             self.waited += 1
         self._log(run, **scores.measurements())
         on_evaluation(scores)
+
+    def _measure_kept_good(self, model: Transformer | LanguageModel | None = None) -> dict[str, dict[str, float]]:
+        """Return the scores on what should stay as good, if there is any."""
+        kept = self.corpus.kept_good
+        return {KEPT_GOOD: self.evaluate(kept, model).measurements()} if kept else {}
 
     def _remember(self, run: RunFolder) -> None:
         """Write the weights alone, to watch training later, unless the model is large."""

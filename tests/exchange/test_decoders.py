@@ -213,7 +213,7 @@ def test_it_is_looked_at_trained_on_and_written_for_transformers(tmp_path, capsy
     options = ["--steps", "1", "--workers", "2", "--loss-block", "8", "--label-smoothing", "0.1", "--window", "20"]
     options = ["--from", run, "--text", text, "--out", on, *options, "--keep-good", text]
     assert main(["train", "characters", *options, text]) == 2
-    assert "found 2 files after --keep-good, expected one text" in capsys.readouterr().err
+    assert "found 2 files in --keep-good, expected one text" in capsys.readouterr().err
     assert main(["train", "characters", *options]) == 0
     assert set(json.loads((tmp_path / "on" / "adaptation.json").read_text())) == {"held out", "kept good"}
     assert main(["heads", on, "--pairs", "8"]) == 0

@@ -22,11 +22,11 @@ from minitransformer.training.checkpoints import read_checkpoint
 from minitransformer.training.run import SETTING_UP
 from robustness.disk import Disk, Killed, changes, names
 
-SMALL = [
-    *("copy", "--d-model", "4", "--n-heads", "1", "--n-layers", "1", "--d-ff", "4", "--batch-tokens", "64"),
-    *("--train-pairs", "6", "--held-out", "2", "--valid-pairs", "2", "--workers", "1", "--steps", "4"),
-    *("--warmup-steps", "2", "--evaluate-every", "2", "--save-every", "2", "--average-last", "2"),
+SHORT = [
+    *("--batch-tokens", "64", "--train-pairs", "6", "--held-out", "2", "--valid-pairs", "2", "--workers", "1"),
+    *("--steps", "4", "--warmup-steps", "2", "--evaluate-every", "2", "--save-every", "2", "--average-last", "2"),
 ]
+SMALL = ["copy", "--d-model", "4", "--n-heads", "1", "--n-layers", "1", "--d-ff", "4", *SHORT]
 
 
 class Scenario(NamedTuple):
@@ -35,7 +35,9 @@ class Scenario(NamedTuple):
     before: str
     """What is in the folder: ``nothing``, or one of those that `prepare` makes."""
     command: tuple[str, ...]
-    """What is done; ``RUN`` stands for the folder."""
+    """What is done; ``RUN`` stands for the folder, ``START`` for another run, ``TEXT`` for a file of sentences."""
+    after: str = "whole"
+    """What is in the folder in the end."""
 
 
 def train(*more):
@@ -48,7 +50,12 @@ SCENARIOS = {
     "measure": Scenario("unmeasured", ("resume", "RUN")),
     "overwrite": Scenario("other", train("--keep", "1", "--overwrite")),
     "overwrite again": Scenario("half replaced", train("--keep", "1", "--overwrite")),
-    "average": Scenario("two", ("average", "RUN", "--last", "2")),
+    "average": Scenario("two", ("average", "RUN", "--last", "2"), "averaged"),
+    "train on": Scenario(
+        "nothing",
+        ("train", "copy", *SHORT, "--from", "START", "--keep-good", "TEXT", "TEXT", "--keep", "1", "--out", "RUN"),
+        "trained on",
+    ),
 }
 """Each kind of change to a run folder."""
 
@@ -141,6 +148,13 @@ class Kills:
         assert not (self.root / "half replaced" / "configuration.json").exists()
         shutil.copytree(self.root / "two", self.root / "averaged")
         assert run(("average", "RUN", "--last", "2"), self.root / "averaged").status == 0
+        (self.root / "text").write_text("1\n")
+        assert run(self._command("train on"), self.root / "trained on").status == 0
+        assert '"after"' in (self.root / "trained on" / "adaptation.json").read_text()
+
+    def _command(self, name):
+        paths = {"START": str(self.root / "other"), "TEXT": str(self.root / "text")}
+        return [paths.get(word, word) for word in SCENARIOS[name].command]
 
     def prepare(self, scenario):
         """Return a folder as it is before a scenario."""
@@ -157,11 +171,11 @@ class Kills:
         Of a training that replaces a run, those before the new run stands; from then on it is like any other.
         """
         folder = self.prepare(SCENARIOS[name])
-        outcome = run(SCENARIOS[name].command, folder)
+        outcome = run(self._command(name), folder)
         done = outcome.disk.changes
         assert outcome.status == 0, outcome.words
         assert not outcome.disk.unseen
-        agree(folder, self.root / ("averaged" if name == "average" else "whole"))
+        agree(folder, self.root / SCENARIOS[name].after)
         if "--overwrite" not in SCENARIOS[name].command:
             return len(done)
         in_place = [what == "replace" and path.name == SETTING_UP for what, path in done]
@@ -169,9 +183,8 @@ class Kills:
 
     def kill(self, name, point):
         """Kill a scenario after so many changes, and check what is left and what can be done with it."""
-        scenario = SCENARIOS[name]
-        folder = self.prepare(scenario)
-        outcome = run(scenario.command, folder, last=point)
+        folder = self.prepare(SCENARIOS[name])
+        outcome = run(self._command(name), folder, last=point)
         assert outcome.status is None, f"the scenario ended before its change {point}"
         try:
             self._check(name, folder)
@@ -187,7 +200,7 @@ class Kills:
             check_free(folder, overwrite=True)
         if name == "average":
             assert run(("resume", "RUN"), folder).words.endswith("nothing to resume\n")
-            assert run(SCENARIOS[name].command, folder).status == 0
+            assert run(self._command(name), folder).status == 0
             agree(folder, self.root / "averaged", partial=True)
             return
         outcome = run(("resume", "RUN"), folder)
@@ -195,15 +208,14 @@ class Kills:
         if outcome.status == 0 and replaces and "is finished" in outcome.words:
             agree(folder, self.root / "other", partial=True)  # nothing has been touched yet
         elif outcome.status == 0:
-            agree(folder, self.root / "whole", partial="is finished" in outcome.words)
+            agree(folder, self.root / SCENARIOS[name].after, partial="is finished" in outcome.words)
             return
         else:
             advice = f"train --out {folder} --overwrite" if folder.exists() else "there is no run folder"
             assert advice in outcome.words, outcome.words
-        more = ("--overwrite",) if replaces else ()
-        outcome = run(train("--keep", "1", *more), folder)
+        outcome = run(self._command(name), folder)
         assert outcome.status == 0, outcome.words
-        agree(folder, self.root / "whole")
+        agree(folder, self.root / SCENARIOS[name].after)
 
 
 def check_readable(folder):

@@ -140,7 +140,7 @@ def test_what_is_laid_out_otherwise_has_not_changed(original, run):
 
 def test_what_may_be_edited_is_declared_with_the_option(run):
     editable = {name for name, one in Configuration.declarations().items() if one.metadata.get("editable")}
-    paths = {"source", "target", "valid_source", "valid_target", "dictionary", "data", "text", "start"}
+    paths = {"source", "target", "valid_source", "valid_target", "dictionary", "data", "text", "start", "keep_good"}
     schedule = {"steps", "evaluate_every", "save_every", "keep", "patience", "workers", "blas_threads"}
     search = set(SearchOptions.declarations())
     assert editable == paths | schedule | search | {"attention_block", "recompute", "loss_block"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import sys
 
@@ -88,6 +89,9 @@ def _show_result(trainer: Trainer, folder: RunFolder, result: Result) -> None:
     if isinstance(scores, Scores):
         print(f"exact match on {len(scores.samples):,} held-out {trainer.task.noun}: {percent(scores.exact_match, 2)}")
     print(f"training time: {trainer.seconds:.1f} s")
+    for what, both in result.adaptation.items():
+        pairs = ((name.replace("_", " "), both.before.get(name, math.nan), new) for name, new in both.after.items())
+        print(f"{what}, before -> after: {', '.join(f'{name} {old:.4g} -> {new:.4g}' for name, old, new in pairs)}")
     sys.stdout.flush()
     draw_curves(folder, result.measurement, trainer.task.title)
     if not isinstance(trainer.corpus, TextCorpus):

@@ -7,8 +7,6 @@ Without arguments: numbers in words from English to German, on the CPU, in about
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Mapping
 from pathlib import Path
 
 from minitransformer import training
@@ -18,11 +16,7 @@ from minitransformer.apps.cli.options import read_configuration, refusing
 from minitransformer.apps.cli.own_parts import chosen_parts, compare, draw_parts, in_place, try_own_parts
 from minitransformer.apps.learn.model import Parts, Trial, record
 from minitransformer.arrays import backend
-from minitransformer.data import read_lines, read_parallel
-from minitransformer.durable import write_durably
-from minitransformer.training import RunFolder, TrainedRun, Trainer
-
-Pairs = list[tuple[str, str]]
+from minitransformer.training import RunFolder, Trainer
 
 
 def run(args: argparse.Namespace) -> int:
@@ -32,7 +26,9 @@ def run(args: argparse.Namespace) -> int:
     with refusing(args):
         if args.overwrite and not hasattr(args, "out"):
             raise ValueError("found --overwrite without --out, expected both: which run should be replaced?")
-        start, general = _start(args, choice is not None)
+        start = ranks.first(lambda: training.load(args.start)) if hasattr(args, "start") else None
+        if start and choice:
+            raise ValueError("found --from and --with, expected one of them")
         configuration = read_configuration(args, start)
         if hasattr(args, "out"):
             ranks.first(lambda: training.check_free(args.out, args.overwrite))
@@ -41,8 +37,6 @@ def run(args: argparse.Namespace) -> int:
         trainer = Trainer(configuration, ranks=ranks, fork=True, start=start)
     trial = try_own_parts(choice, trainer, args.anyway) if choice else None
     out = ranks.first(lambda: args.out if hasattr(args, "out") else training.fresh_folder(configuration.task))
-    if start:
-        return _train_on(trainer, out, args.overwrite, general)
     if trial is None:
         return _train(trainer, out, args.overwrite)
     parts, wrong = trial.parts, trial.wrong
@@ -60,50 +54,6 @@ def run(args: argparse.Namespace) -> int:
             status = _train(Trainer(trainer.configuration, tokenisers, fork=True), right, False, parts, trial)
         compare(RunFolder(out), RunFolder(right), sorted(wrong))
     return status
-
-
-def _start(args: argparse.Namespace, own_parts: bool) -> tuple[TrainedRun | None, Pairs | str]:
-    """Return the run of ``--from``, and the pairs or the text of ``--keep-good``, if there are any."""
-    start = args.ranks.first(lambda: training.load(args.start)) if hasattr(args, "start") else None
-    if start and own_parts:
-        raise ValueError("found --from and --with, expected one of them")
-    if not hasattr(args, "keep_good"):
-        return start, []
-    if not start:
-        raise ValueError("--keep-good measures a model that is trained on; leave it out, or add --from RUN")
-    files, alone = args.keep_good, start.task.decoder_only
-    if len(files) != (1 if alone else 2):
-        expected = "one text" if alone else "source sentences and their translations"
-        raise ValueError(f"found {len(files)} files after --keep-good, expected {expected}")
-    if not alone:
-        return start, args.ranks.first(lambda: read_parallel(*files)).pairs
-    if not (text := args.ranks.first(lambda: "\n".join(read_lines(*files)))):
-        raise ValueError(f"--keep-good: {files[0]} holds no text")
-    return start, text
-
-
-def _train_on(trainer: Trainer, out: Path, overwrite: bool, general: Pairs | str) -> int:
-    """Train a model on; print its scores before and after, and keep them in the run folder."""
-    ranks, before = trainer.ranks, {"held out": trainer.evaluate(trainer.corpus.held_out).measurements()}
-    if general:
-        before["kept good"] = trainer.evaluate(general).measurements()
-    if status := _train(trainer, out, overwrite):
-        return status
-    after = {"held out": ranks.first(lambda: RunFolder(out).measurements.final() or {})}
-    if general:
-        model = ranks.first(lambda: training.load(out).model)
-        after["kept good"] = trainer.evaluate(general, model).measurements()
-    if ranks.rank == 0:
-        for what, old in before.items():
-            _compare(what, old, after[what])
-        kept = {what: {"before": old, "after": after[what]} for what, old in before.items()}
-        write_durably(out / training.ADAPTATION, (json.dumps(kept, indent=1) + "\n").encode())
-    return status
-
-
-def _compare(what: str, before: Mapping[str, float], after: Mapping[str, float]) -> None:
-    scores = (f"{name.replace('_', ' ')} {before[name]:.4g} -> {after[name]:.4g}" for name in before if name in after)
-    print(f"{what}, before -> after: {', '.join(scores)}")
 
 
 def _train(trainer: Trainer, out: Path, overwrite: bool, parts: Parts | None = None, trial: Trial | None = None) -> int:
