@@ -16,7 +16,7 @@ PAIRS = {"batch_tokens": 64, "train_pairs": 20, "held_out": 4, "valid_pairs": 2}
 @pytest.fixture(scope="session")
 def make_folder(tmp_path_factory):
     def make(**options):
-        trainer = Trainer(Configuration.of_task(build("numbers"), **SIZES, **STEPS, **PAIRS, **options))
+        trainer = Trainer(Configuration.of_task(build("numbers"), **SIZES | STEPS | PAIRS | options))
         folder = create_run(tmp_path_factory.mktemp("explorer") / "run", trainer.configuration, trainer.corpus)
         trainer.train(folder)
         return folder

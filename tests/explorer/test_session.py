@@ -13,8 +13,7 @@ from toml_cases import cases_from_toml
 import minitransformer as mt
 from minitransformer import tracing
 from minitransformer.apps.explorer import RequestError, Session, growth, reading
-from minitransformer.apps.explorer.session import REQUESTS
-from minitransformer.data import END, START, Characters, Words
+from minitransformer.data import END, Characters, Words
 from minitransformer.training import load
 
 TEXT = "nine thousand and seventy"
@@ -23,31 +22,6 @@ CROSS = "decoder.layers.0.cross_attention"
 
 def values(answer):
     return np.frombuffer(base64.b64decode(answer["values"]), dtype="<f4")
-
-
-def test_the_model_is_described(session, run):
-    found = session.model()
-    assert (found["task"], found["options"]["d_model"], found["checkpoints"]) == ("numbers", 8, [0, 1, 2])
-    assert found["parameters"] == sum(one.data.size for one in run.model.parameters())
-    places = {one["place"]: one for one in found["places"]}
-    assert places[""] == {"place": "", "kind": "Transformer", "parent": None}
-    assert places[CROSS] == {"place": CROSS, "kind": "MultiHeadAttention", "parent": "decoder.layers.0"}
-    assert found["target_vocabulary"] == list(run.target.tokens)
-    assert len(found["examples"]) == 4
-    assert found["search"] == {"alpha": 0.6, "penalty": "gnmt"}
-
-
-def test_every_answer_is_json(session, trace):
-    step = f"{CROSS}/multi_head_attention"
-    bodies = {
-        "translate": {"text": TEXT, "beam": 2},
-        "trace": {"text": TEXT, "edits": [{"kind": "head_off", "step": step, "head": 0}]},
-        "tensor": {"trace": trace["id"], "key": f"d:{step}"},
-        "difference": {"trace": trace["id"], "key": step, "index": [0, 0, 0]},
-        "training": {"text": TEXT, "key": CROSS},
-    }
-    for name in REQUESTS:
-        assert json.loads(json.dumps(session.answer(name, bodies.get(name, {})), allow_nan=False))
 
 
 def test_a_model_with_the_options_of_published_ones(make_folder):
@@ -174,103 +148,9 @@ def test_the_description_names_the_weights_and_the_search(run, folder):
         assert found["source_vocabulary"] == list(run.source.tokens)
 
 
-def test_a_prefix_is_continued(session):
-    found = session.translate({"text": TEXT, "prefix": [7, 5]})
-    assert [(token["id"], token["forced"]) for token in found["tokens"][:3]][:2] == [(7, True), (5, True)]
-    assert not any(token["forced"] for token in found["tokens"][2:])
-
-
-def test_a_trace_has_every_step_with_its_numbers(session, run, trace):
-    model = tracing.in_double(run.model)
-    target = [START, *(token["id"] for token in trace["target_out"])]
-    whole = tracing.trace(model, [[token["id"] for token in trace["source"]]], [target])
-    assert [step["key"] for step in trace["steps"]] == [step.key for step in whole.steps]
-    assert trace["objective"] == {"kind": "loss", "value": pytest.approx(whole.value)}
-    assert [token["id"] for token in trace["target_in"]] == target[:-1]
-    for step in trace["steps"]:
-        assert step["value"]["norm"] == pytest.approx(np.linalg.norm(whole[step["key"]]))
-        assert step["gradient"]["norm"] == pytest.approx(np.linalg.norm(whole[f"d:{step['key']}"]))
-        for line in (*step["forward"], *step["backward"]):
-            assert line["shape"] == list(whole[line["key"]].shape)
-    assert {one["key"] for one in trace["parameters"]} == {name for name, _ in run.model.named_parameters()}
-    for visit in trace["walk"]:
-        for part in visit["parts"]:
-            assert part["from"] in {step["key"] for step in trace["steps"]}
-    [line] = {json.dumps(step["model_line"]) for step in trace["steps"] if step["key"] == "/linear"}
-    assert json.loads(line)["file"] == "nn/transformer.py"
-    assert "ops.linear" in json.loads(line)["text"]
-
-
 def test_the_same_question_has_the_same_answer(session, trace):
     assert session.trace({"text": TEXT}) == trace
     assert session.trace({"text": TEXT, "checkpoint": 1})["id"] != trace["id"]
-
-
-def test_tensors_are_those_of_the_trace(session, trace):
-    key = f"{CROSS}/multi_head_attention:softmax.y"
-    whole = session.array(trace["id"], key)
-    found = session.tensor({"trace": trace["id"], "key": key, "at": [0, 1], "rows": [0, 2], "columns": [1, 3]})
-    np.testing.assert_allclose(values(found), whole[0, 1, :2, 1:3].ravel(), rtol=1e-6)
-    assert found["shape"] == list(whole.shape)
-
-
-def test_a_gradient_agrees_with_its_difference(session, trace):
-    key = f"{CROSS}.w_out"
-    gradient = session.array(trace["id"], f"d:{key}")
-    index = [int(i) for i in np.unravel_index(np.abs(gradient).argmax(), gradient.shape)]
-    found = session.difference({"trace": trace["id"], "key": key, "index": index})
-    assert found["gradient"] == pytest.approx(gradient[tuple(index)], rel=1e-12)
-    assert found["relative_error"] < 1e-5
-    assert len(found["curve"][0]) == 3
-
-
-@pytest.mark.parametrize("objective", [None, {"kind": "difference", "position": 1, "token": 5, "other": 7}])
-@pytest.mark.parametrize("edits", [[], [{"kind": "head_off", "step": f"{CROSS}/multi_head_attention", "head": 0}]])
-@pytest.mark.parametrize("checkpoint", [None, 1])
-@pytest.mark.parametrize("target", [None, [5, 6, 7]])
-def test_a_difference_is_that_of_the_whole_trace(session, objective, edits, checkpoint, target):
-    """Of its objective, its edits, its checkpoint and its target."""
-    asked = {"objective": objective, "edits": edits, "checkpoint": checkpoint, "target": target}
-    answer = session.trace({"text": "one"} | {name: value for name, value in asked.items() if value})
-    ids = [START, *(token["id"] for token in answer["target_out"])]
-    assert target is None or ids[1:] == target
-    model = tracing.in_double(session.models.at(checkpoint))
-    chosen = tracing.LogProbabilityDifference(1, 5, 7) if objective else tracing.Loss()
-    changes = [tracing.HeadOff(f"{CROSS}/multi_head_attention", 0)] if edits else []
-    source, key = [[token["id"] for token in answer["source"]]], f"{CROSS}.w_out"
-    whole = tracing.trace(model, source, [ids], chosen, changes)
-    assert answer["objective"]["value"] == pytest.approx(whole.value)
-    found = session.difference({"trace": answer["id"], "key": key, "index": [6, 1]})
-    expected = tracing.difference(model, source, [ids], chosen, changes, key, (6, 1))
-    assert found["gradient"] == pytest.approx(expected.gradient)
-    assert found["gradient"] == pytest.approx(whole[f"d:{key}"][6, 1])
-    np.testing.assert_allclose([point[1] for point in found["curve"]], [point.estimate for point in expected.curve])
-
-
-def test_an_edit_is_predicted_to_first_order(session):
-    key, trace = f"{CROSS}.w_out", session.trace({"text": TEXT})  # earlier ones may be forgotten
-    before = session.array(trace["id"], key)[0, 0]
-    edit = {"kind": "set_entry", "key": key, "index": [0, 0], "value": before + 1e-4}
-    found = session.trace({"text": TEXT, "edits": [edit]})
-    change = session.array(trace["id"], f"d:{key}")[0, 0] * 1e-4
-    prediction, value = found["prediction"], trace["objective"]["value"]
-    assert prediction["before"] == value
-    assert prediction["first_order"] - value == pytest.approx(change, rel=1e-6)
-    assert prediction["after"] - value == pytest.approx(change, rel=1e-2)
-    assert found["target_out"] == trace["target_out"]
-    assert session.trace({"text": TEXT}) == trace  # nothing has changed in the model
-
-
-def test_training_is_measured_at_each_checkpoint(session, run):
-    found = session.training({"text": TEXT, "key": CROSS})
-    assert found["steps"] == [0, 1, 2]
-    assert [(one["checkpoint"], one["key"]) for one in found["attention"]] == [(step, CROSS) for step in (0, 1, 2)]
-    np.testing.assert_allclose(values(found["attention"][0]).reshape(found["attention"][0]["shape"]).sum(-1), 1, 1e-5)
-    assert found["norms"].keys() == found["gradient_norms"].keys() == run.model.state_dict().keys()
-    weights = session.models.at(2).state_dict()[f"{CROSS}.w_in"]
-    assert found["norms"][f"{CROSS}.w_in"][-1] == pytest.approx(np.linalg.norm(weights))
-    assert len(session.training({"text": TEXT})["attention"]) == 9
-    assert all(parameter.grad is None for parameter in run.model.parameters())
 
 
 @pytest.mark.parametrize(

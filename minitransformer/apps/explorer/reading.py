@@ -52,8 +52,7 @@ class Reading:
     def __init__(self, run: TrainedRun, folder: RunFolder) -> None:
         self.run, self.folder = run, folder
         self.rules = run.options.search
-        learned = longest_sentence(run.model)
-        self.most_tokens = MOST_TOKENS if learned is None else min(learned, MOST_TOKENS)
+        self.most_tokens = self._fitting(MOST_TOKENS)
 
     def examples(self) -> list[str]:
         """Return held-out texts."""
@@ -103,13 +102,16 @@ class Reading:
 
     def most_written(self, ids: list[int]) -> int:
         """Return the most tokens to be written, the end among them: section 6.1, within the limits."""
+        return self._fitting(min(len(ids) + MORE_THAN_SOURCE, MOST_WRITTEN))
+
+    def _fitting(self, most: int) -> int:
+        """Return a number of tokens, or that of the learned positions if it is lower."""
         learned = longest_sentence(self.run.model)
-        most = min(len(ids) + MORE_THAN_SOURCE, MOST_WRITTEN)
         return most if learned is None else min(most, learned)
 
     def write(self, model: Any, ids: list[int], most: int) -> list[int]:
         """Return what a model writes about a text, at most so many tokens, without the end."""
-        [own] = greedy(model, [ids], most, self.rules)
+        [own] = greedy(model, [ids], self._fitting(most), self.rules)
         return own
 
     def target(self, model: Any, ids: list[int]) -> list[int]:
