@@ -39,6 +39,8 @@ class TokenizerJson(Tokeniser):
     ----------
     kept : dict
         What other files there say of texts, for an export: ``generation_config``, and a ``chat_template`` or None.
+    ends : tuple of int
+        Our ids of the end tokens: those of the ``generation_config`` in ``kept``, or else the end alone.
 
     Raises
     ------
@@ -54,10 +56,25 @@ class TokenizerJson(Tokeniser):
         super().__init__(vocabulary, UNKNOWN)
         self.model, self.specials = model, list(specials)
         self.kept: Mapping[str, Any] = {}
+        self.ends: tuple[int, ...] = (END,)
         self._tokenizer = read_tokenizer(model)
         self._theirs = order(len(vocabulary) - self.specials.count(None), specials)
         self.ours = {theirs: i for i, theirs in reversed([*enumerate(self._theirs)])}
         """Our id of each id there."""
+
+    def keep(self, kept: Mapping[str, Any]) -> None:
+        """Keep what other files there say of texts.
+
+        Raises
+        ------
+        ValueError
+            If an end token is no token.
+        """
+        found = field({"generation_config": {}, **kept}, "generation_config", dict).get("eos_token_id", [])
+        there = found if isinstance(found, list) else [found]
+        if any(type(one) is not int or one not in self.ours for one in there):
+            raise ValueError(f"the tokeniser's eos_token_id is {found!r}, expected ids below {len(self.ours)}")
+        self.kept, self.ends = kept, tuple(self.ours[one] for one in there) or (END,)
 
     def encode(self, text: str) -> list[int]:
         """Turn a text into ids."""
@@ -76,7 +93,7 @@ class TokenizerJson(Tokeniser):
 
     def stream(self, before: Sequence[int], ids: Iterable[int]) -> Iterator[str]:
         """Yield the text of ids as they come; a character of several tokens comes with the last of them."""
-        known = list(before)[-CONTEXT:]
+        known, text = list(before)[-CONTEXT:], ""
         pending: list[int] = []
         for i in ids:
             pending.append(i)
@@ -84,7 +101,9 @@ class TokenizerJson(Tokeniser):
             text = self.decode([*known, *pending])[len(old) :]
             if (text and not text.endswith("\N{REPLACEMENT CHARACTER}")) or len(pending) == MOST_BYTES:
                 yield text
-                known, pending = [*known, *pending][-CONTEXT:], []
+                known, pending, text = [*known, *pending][-CONTEXT:], [], ""
+        if text:  # of an unfinished character
+            yield text
 
     def to_json(self) -> dict[str, Any]:
         """Give the kind, the tokens, the ids of the specials, the file, and what is kept."""
@@ -97,7 +116,7 @@ class TokenizerJson(Tokeniser):
         if len(specials) != len(SPECIALS) + 1 or any(type(one) not in (int, type(None)) for one in specials):
             raise ValueError(f"the tokeniser's 'specials' are {specials!r}, expected four ids or null")
         found = cls(field(value, "model", str), Vocabulary.from_json(field(value, "tokens", list)), specials)
-        found.kept = field({"kept": {}, **value}, "kept", dict)  # earlier runs have none
+        found.keep(field({"kept": {}, **value}, "kept", dict))  # earlier runs have none
         return found
 
 

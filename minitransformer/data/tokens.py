@@ -37,6 +37,8 @@ class Tokeniser(ABC):
 
     kind: ClassVar[str]
     """The name of the kind, as recorded in files."""
+    ends: Sequence[int] = ()
+    """The ids that end what a model writes that continues texts; without one, a text has no end."""
 
     def __init__(self, vocabulary: Vocabulary, unknown: int | None = None) -> None:
         self.vocabulary = vocabulary

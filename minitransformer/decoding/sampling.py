@@ -29,8 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minitransformer.arrays import as_indices, to_numpy, xp
-from minitransformer.data import END, START
-from minitransformer.decoding.search import Diverged, Ids, exclude
+from minitransformer.data import END, PAD, START
+from minitransformer.decoding.search import NEVER, Diverged, Ids
 from minitransformer.nn import LanguageModel
 from minitransformer.options import Options, option
 from minitransformer.stand_ins import replaceable
@@ -60,6 +60,9 @@ class SamplingOptions(Options):
         None, "draw from the smallest set of most probable tokens with a total probability of p (default: off)",
         above=0, at_most=1,
     )  # fmt: skip
+    stop: bool = option(
+        True, "end the text with an end token of the model, if it has any; otherwise none is written", added=True
+    )
 
     def probabilities(self, logits: Any) -> NDArray[np.float64]:
         """Return the probability with which each token is drawn.
@@ -124,15 +127,16 @@ def sample(
     options: SamplingOptions | None = None,
     rng: np.random.Generator | None = None,
     forbidden: Sequence[int] = (),
+    ends: Sequence[int] = (),
 ) -> Iterator[Ids]:
-    """Continue texts without end.
+    """Continue texts, without end unless the model ends them.
 
     The model reads the start token (unless its option ``start_token`` is False and there is a prompt) and the prompt,
     and then what it has written. Keys and values are kept, so that each
     token computes one position. When the model has read as many tokens as the window holds, it begins again with the
     start token and the last half of a window. So it never meets a position that it was not trained on, whatever kind of
     positions it has, and each token is drawn from at least the half of a window before it. Padding, start and end are
-    never written. The model decodes without dropout, also in training mode.
+    never written, unless they are among ``ends``. The model decodes without dropout, also in training mode.
 
     Parameters
     ----------
@@ -149,11 +153,13 @@ def sample(
         Draws them; by default one with seed 0.
     forbidden : sequence of int
         More ids that are never written, such as that of unknown tokens.
+    ends : sequence of int
+        The ids that end a text, or with the option ``stop=False`` are never written.
 
     Yields
     ------
     integer array, shape (B,)
-        The next token of each text.
+        The next token of each text; after its end padding. When all texts have ended, there is no next one.
 
     Raises
     ------
@@ -182,8 +188,11 @@ def sample(
     if learned is not None and window > len(learned):
         raise ValueError(f"sample: found a window of {window} tokens, but only {len(learned)} learned positions")
     as_indices(prompts, len(model.output), "sample, prompts")
+    as_indices(np.array(ends, dtype=np.int64), len(model.output), "sample, ends")
+    options, never = options or SamplingOptions(), {*NEVER, END, *forbidden}
+    never = never - {*ends} if options.stop else never | {*ends}
     rng = np.random.default_rng(0) if rng is None else rng
-    return _sample(model, prompts.astype(np.int64), window, options or SamplingOptions(), rng, [END, *forbidden])
+    return _sample(model, prompts.astype(np.int64), window, options, rng, sorted(never), ends)
 
 
 def _sample(
@@ -192,20 +201,22 @@ def _sample(
     window: int,
     options: SamplingOptions,
     rng: np.random.Generator,
-    forbidden: list[int],
+    never: list[int],
+    ends: Sequence[int],
 ) -> Iterator[Ids]:
     begins = model.options.start_token or not texts.shape[1]
     start = np.full((len(texts), int(begins)), START)
     cache, unread = model.new_cache(len(texts)), texts if texts.shape[1] < window else texts[:, -(window // 2) :]
     texts, unread = unread, np.concatenate((start, unread), axis=1)
-    while True:
+    ended = np.zeros(len(texts), dtype=bool)
+    while not ended.all():
         for place in range(unread.shape[1]):
             logits = model.step(unread[:, place : place + 1], cache)
         scores = logits[:, 0]  # (B, V)
-        exclude(scores)
-        scores[:, forbidden] = -xp.inf
+        scores[:, never] = -xp.inf
         tokens = draw(options.probabilities(scores), rng)
-        yield tokens
+        yield np.where(ended, PAD, tokens)
+        ended |= np.isin(tokens, ends)
         unread = tokens[:, None]
         texts = np.concatenate((texts, unread), axis=1)
         if cache.position == window:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -81,22 +81,26 @@ class TrainedRun(NamedTuple):
             )
         return self.model
 
-    def continuation(self, prompt: str = "", options: SamplingOptions | None = None, seed: int = 0) -> Iterator[str]:
-        """Continue a text without end.
+    def continuation(
+        self, prompt: str = "", options: SamplingOptions | None = None, seed: int = 0, length: int | None = None
+    ) -> Iterator[str]:
+        """Continue a text, to its end if the tokens have one, and otherwise without end.
 
         Parameters
         ----------
         prompt : str
             The beginning of the text; it may be empty.
         options : SamplingOptions, optional
-            How characters are drawn.
+            How tokens are drawn, and whether the model may end the text.
         seed : int
             Seeds the draws.
+        length : int, optional
+            The most tokens to write; by default there is no limit.
 
         Returns
         -------
         iterator of str
-            The next characters, one at a time, without the prompt. See `decoding.sample`.
+            The text of the next tokens, one at a time, without the prompt and the end token. See `decoding.sample`.
 
         Raises
         ------
@@ -113,12 +117,14 @@ class TrainedRun(NamedTuple):
                 f"{'it' if len(unknown) == 1 else 'them'}, or none; begin with something else"
             )
         prompts, rng = np.array([ids], dtype=np.int64), np.random.default_rng(seed)
-        tokens = sample(model, prompts, self.options.data.window, options, rng, forbidden=[UNKNOWN])
-        return self.target.stream(ids, (int(token) for (token,) in tokens))
+        ends, window = self.target.ends, self.options.data.window
+        tokens = sample(model, prompts, window, options, rng, forbidden=[UNKNOWN], ends=ends)
+        written = takewhile(lambda token: token not in ends, (int(token) for (token,) in islice(tokens, length)))
+        return self.target.stream(ids, written)
 
     def write(self, prompt: str = "", length: int = 500, options: SamplingOptions | None = None, seed: int = 0) -> str:
-        """Return a text with so many characters more; the parameters are those of `continuation`."""
-        return prompt + "".join(islice(self.continuation(prompt, options, seed), length))
+        """Return a text with at most so many tokens more; the parameters are those of `continuation`."""
+        return prompt + "".join(self.continuation(prompt, options, seed, length))
 
     def translate(self, texts: Sequence[str], beam: int | None = None, alpha: float | None = None) -> list[str]:
         """Translate texts; an empty text has an empty translation.

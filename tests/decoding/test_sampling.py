@@ -257,6 +257,18 @@ def test_padding_start_end_and_what_is_forbidden_are_never_written():
     assert set(tokens.flatten().tolist()) == {4, 6}
 
 
+def test_a_text_ends_at_an_end_whatever_the_others_do():
+    model, hot = mt.nn.LanguageModel(7, **SIZES).eval(), SamplingOptions(temperature=1e6)
+    written = np.stack(list(sample(model, np.zeros((200, 0), int), 8, hot, ends=[2, 5])), axis=1).tolist()
+    lengths = [next(place for place, token in enumerate(text, 1) if token in (2, 5)) for text in written]
+    assert max(lengths) == len(written[0])
+    for text, n in zip(written, lengths, strict=True):
+        assert set(text[: n - 1]) <= {3, 4, 6}
+        assert set(text[n:]) <= {0}
+    endless = islice(sample(model, np.zeros((200, 0), int), 8, hot.changed(stop=False), ends=[2, 5]), 20)
+    assert set(np.stack(list(endless)).flatten().tolist()) == {3, 4, 6}
+
+
 def test_sampling_uses_no_dropout():
     model = mt.nn.LanguageModel(9, **SIZES, dropout=0.5)
     greedily = SamplingOptions(temperature=0)

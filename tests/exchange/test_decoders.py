@@ -102,17 +102,15 @@ def test_logits_gradients_and_continuations_are_theirs(opened):
             assert np.abs(one - other).max() < (1e-9 if exact else 5e-5) * np.abs(other).max(), name
 
 
-def test_ends_that_are_not_used_here_are_named_and_written_again(tmp_path):
+def test_all_ends_are_read_and_written_again(tmp_path):
     save(tmp_path / "theirs", "gpt2", eos_token_id=0)
     rules, template = tmp_path / "theirs" / "generation_config.json", tmp_path / "theirs" / "chat_template.jinja"
-    for ends, others in (([0, 5, 7], "only token 0 ends a text here; there, 5, 7 does too"), ([0], None), (0, None)):
+    for ends in ([0, 5, 7], [0], 0):
         rules.write_text(json.dumps({"eos_token_id": ends, "temperature": 0.6}), encoding="utf-8")
-        found = read_huggingface(tmp_path / "theirs")
-        assert len(found.notes) == 1 + bool(others)
-        assert (others or "at a time") in found.notes[-1]
-        run, ends = tmp_path / f"run {ends}", ends if others else 0
-        write_run(found, run)
+        run, ends = tmp_path / f"run {ends}", ends if ends != [0] else 0
+        write_run(read_huggingface(tmp_path / "theirs"), run)
         tokens = mt.load(run).target
+        assert [tokens._theirs[i] for i in tokens.ends] == (ends or [0])
         earlier = TokenizerJson.from_json({name: part for name, part in tokens.to_json().items() if name != "kept"})
         for target, wanted in ((tokens, {"eos_token_id": ends, "temperature": 0.6}), (earlier, {"eos_token_id": 0})):
             there = run / f"there {len(wanted)}"
@@ -124,21 +122,33 @@ def test_ends_that_are_not_used_here_are_named_and_written_again(tmp_path):
         read_huggingface(tmp_path / "theirs")
 
 
-def test_greedy_continuations_are_theirs_also_beyond_a_cache_and_without_a_prompt(opened):
-    model, tokenizer, run, _ = opened
-    greedy, window = SamplingOptions(temperature=0), run.options.data.window
-    theirs = tokenizer.encode(TEXT).ids
-    prompt = torch.tensor([theirs])
-    n = min(window - len(theirs), 24)
-    with torch.no_grad():
-        wanted = model.generate(prompt, max_new_tokens=n, do_sample=False, eos_token_id=None, pad_token_id=0)
+def test_greedy_continuations_are_theirs_also_beyond_a_cache_without_a_prompt_and_at_an_end(opened):
+    model, tokenizer, run, tmp_path = opened
+    greedy, endless = SamplingOptions(temperature=0), SamplingOptions(temperature=0, stop=False)
+    theirs, window = tokenizer.encode(TEXT).ids, run.options.data.window
+    prompt, n = torch.tensor([theirs]), min(window - len(theirs), 24)
+
+    def generate(**options):
+        return model.generate(prompt, max_new_tokens=n, do_sample=False, **options)[0, len(theirs) :].tolist()
+
+    text = generate(eos_token_id=None)
     written = [int(i) for (i,) in islice(sample(run.model, [run.target.encode(TEXT)], window, greedy), n)]
-    assert [run.target._theirs[i] for i in written] == wanted[0, len(theirs) :].tolist()
-    assert run.write(TEXT, 5, greedy).startswith(TEXT)
+    assert [run.target._theirs[i] for i in written] == text
     with torch.no_grad():  # which begins with bos_token_id, whether or not its tokeniser adds it to a text
         wanted = model.generate(max_new_tokens=6, do_sample=False, eos_token_id=None, suppress_tokens=[0, 1])
     written = islice(sample(run.model, np.zeros((1, 0), int), window, greedy, forbidden=[run.target.ours[1]]), 6)
     assert [run.target._theirs[int(i)] for (i,) in written] == wanted[0, 1:].tolist()
+    for turn, ends in enumerate(([text[4]], [303, text[4]], [text[7], text[6]])):
+        (tmp_path / "theirs" / "generation_config.json").write_text(json.dumps({"eos_token_id": ends}))
+        write_run(read_huggingface(tmp_path / "theirs"), tmp_path / f"{turn}")
+        run = mt.load(tmp_path / f"{turn}")
+        ids = run.target.encode(TEXT)
+        for chosen, rules in ((greedy, {}), (endless, {"suppress_tokens": ends})):
+            wanted = generate(eos_token_id=None if rules else ends, **rules)
+            found = islice(sample(run.model, [ids], window, chosen, ends=run.target.ends), n)
+            assert [run.target._theirs[i] for (i,) in found] == wanted
+            ours = [run.target.ours[i] for i in wanted if i not in ends]
+            assert run.write(TEXT, n, chosen) == TEXT + "".join(run.target.stream(ids, ours))
 
 
 def test_a_long_prompt_padding_and_a_cache_change_nothing(opened):
@@ -282,6 +292,7 @@ def test_what_the_model_cannot_compute_is_refused_by_name(tmp_path, name, change
     save(tmp_path / "theirs", name, torch.float32)
     path = tmp_path / "theirs" / "config.json"
     config = json.loads(path.read_text(encoding="utf-8")) | changes
+    (tmp_path / "theirs" / "generation_config.json").unlink()
     path.write_text(json.dumps(config), encoding="utf-8")
     with pytest.raises(FileError) as caught:
         read_huggingface(tmp_path / "theirs")

@@ -1,13 +1,14 @@
 """Write text with a model that continues texts.
 
-Continues the text on the command line, token by token, until the length is reached or Ctrl-C is pressed. Train a model
-with `minitransformer train characters`, whose tokens are characters, or open one of Hugging Face's with `import`.
+Continues the text on the command line, token by token, until the length is reached, the model ends the text or Ctrl-C
+is pressed. Train a model with `minitransformer train characters`, whose tokens are characters and which never ends a
+text, or open one of Hugging Face's with `import`.
 """
 
 from __future__ import annotations
 
 import argparse
-from itertools import islice
+from typing import Any
 
 from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.cli.options import flag_of, with_flags
@@ -20,29 +21,26 @@ from minitransformer.options import OptionError
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add how characters are drawn."""
     for name, declared in SamplingOptions.declarations().items():
-        kind = int if name == "top_k" else float
-        default = getattr(SamplingOptions(), name)
-        parser.add_argument(
-            flag_of(name),
-            type=kind,
-            default=default,
-            metavar="N" if kind is int else "X",
-            help=declared.metadata["help"],
-        )
+        options: dict[str, Any] = {"default": getattr(SamplingOptions(), name), "help": declared.metadata["help"]}
+        if declared.kind is bool:
+            options["action"] = argparse.BooleanOptionalAction
+        else:
+            options |= {"type": int, "metavar": "N"} if name == "top_k" else {"type": float, "metavar": "X"}
+        parser.add_argument(flag_of(name), **options)
 
 
 @with_parts_of_run()
 def run(args: argparse.Namespace) -> int:
     """Print the beginning, then each character as soon as it is drawn."""
     try:
-        options = SamplingOptions(temperature=args.temperature, top_k=args.top_k, top_p=args.top_p)
+        options = SamplingOptions(**{name: getattr(args, name) for name in SamplingOptions.declarations()})
     except OptionError as error:
         raise UsageError(with_flags(f"{error}", error.names)) from error
     prompt = " ".join(args.text)
-    characters = load_chosen(args, translates=False).continuation(prompt, options, args.seed)
+    characters = load_chosen(args, translates=False).continuation(prompt, options, args.seed, args.length)
     try:
         print(prompt, end="", flush=True)
-        for character in islice(characters, args.length):
+        for character in characters:
             print(character, end="", flush=True)
     finally:
         print(flush=True)

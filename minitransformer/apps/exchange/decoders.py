@@ -31,7 +31,7 @@ from minitransformer.apps.exchange.published import OurIds, Published, activatio
 from minitransformer.apps.exchange.reading import Fields, Tensors, read_weights
 from minitransformer.apps.exchange.writing import PROGRAMS
 from minitransformer.arrays import Array
-from minitransformer.data import END, UNKNOWN, TokenizerJson, Vocabulary, order, read_tokenizer
+from minitransformer.data import UNKNOWN, TokenizerJson, Vocabulary, order, read_tokenizer
 from minitransformer.files import FileError, read_file
 from minitransformer.nn import ModelOptions
 from minitransformer.options import OptionError
@@ -57,11 +57,13 @@ def read_decoder(folder: Path, config: Fields) -> Published:
     kind = config.text("model_type")
     options, layout = (_gpt2(config), PROGRAMS["gpt2"]) if kind == "gpt2" else (_llama(config, kind), PROGRAMS["llama"])
     size = config.integer("vocab_size", at_least=1)
-    tokens = _tokeniser(folder, config, size)
-    tokens[0].kept = _kept(folder, config, size)
+    rules = Fields(folder / "generation_config.json", optional=True)
+    ends = _tokens(rules, "eos_token_id", size) or _tokens(config, "eos_token_id", size)
+    tokens = _tokeniser(folder, config, size, ends)
+    tokens[0].keep(_kept(folder, rules, ends))
     take = Tensors(CLASSES[kind], *read_weights(folder, CLASSES[kind]))
     longest = options.get("max_length", config.integer("max_position_embeddings", LONGEST))
-    return build_decoder(take, layout, options, tokens, longest, config.path, _other_ends(tokens[0]))
+    return build_decoder(take, layout, options, tokens, longest, config.path)
 
 
 def build_decoder(
@@ -71,7 +73,6 @@ def build_decoder(
     tokens: tuple[TokenizerJson, OurIds, bool],
     longest: int,
     where: Path,
-    notes: Sequence[str] = (),
 ) -> Published:
     """Return a decoder alone whose tensors have the names of a class of transformers.
 
@@ -89,8 +90,6 @@ def build_decoder(
         The most tokens that it reads at a time there.
     where : Path
         The file that messages about options name.
-    notes : sequence of str
-        What else differs here.
 
     Raises
     ------
@@ -109,7 +108,7 @@ def build_decoder(
         state={name: np.require(array, requirements="C") for name, array in state.items()},
         source=tokeniser,
         target=tokeniser,
-        notes=[f"at most {window:,} tokens are read at a time", *notes],
+        notes=[f"at most {window:,} tokens are read at a time"],
         decoder_only=True,
     )
 
@@ -181,7 +180,7 @@ def _frequencies(config: Fields) -> dict[str, float]:
     }
 
 
-def _tokeniser(folder: Path, config: Fields, size: int) -> tuple[TokenizerJson, OurIds, bool]:
+def _tokeniser(folder: Path, config: Fields, size: int, ends: Sequence[int]) -> tuple[TokenizerJson, OurIds, bool]:
     """Return the tokens, their order here, and whether a text begins with the start token."""
     path = folder / "tokenizer.json"
     if not path.exists():
@@ -193,7 +192,7 @@ def _tokeniser(folder: Path, config: Fields, size: int) -> tuple[TokenizerJson, 
         raise FileError(f"{path}: {error}") from error
     if (last := max(tokenizer.get_vocab(with_added_tokens=True).values(), default=0)) >= size:
         raise FileError(f"{path} has tokens up to {last:,}, expected ids below {size:,}, the vocab_size")
-    ends, starts = _tokens(config, "eos_token_id", size), _tokens(config, "bos_token_id", size)
+    starts = _tokens(config, "bos_token_id", size)
     if not ends:
         raise config.error("eos_token_id", f"an id below {size:,}")
     end, start = ends[0], (starts or ends)[0]
@@ -239,10 +238,9 @@ def arrange_tokens(
     return tokeniser, ids if start != end else ids.with_start(end), begins
 
 
-def _kept(folder: Path, config: Fields, size: int) -> dict[str, Any]:
+def _kept(folder: Path, rules: Fields, ends: Sequence[int]) -> dict[str, Any]:
     """Return what other files say of texts: the rules of ``generate`` with all ids that end one, the chat template."""
-    rules, template = Fields(folder / "generation_config.json", optional=True), folder / "chat_template.jinja"
-    ends = _tokens(rules, "eos_token_id", size) or _tokens(config, "eos_token_id", size)
+    template = folder / "chat_template.jinja"
     chat = Fields(folder / "tokenizer_config.json", optional=True).values.get("chat_template")
     if template.exists():
         try:
@@ -253,12 +251,6 @@ def _kept(folder: Path, config: Fields, size: int) -> dict[str, Any]:
         "generation_config": {**rules.values, "eos_token_id": ends if len(ends) > 1 else ends[0]},
         "chat_template": chat,
     }
-
-
-def _other_ends(tokeniser: TokenizerJson) -> list[str]:
-    used, ends = tokeniser.specials[END], tokeniser.kept["generation_config"]["eos_token_id"]
-    others = [str(end) for end in ends if end != used] if isinstance(ends, list) else []
-    return [f"only token {used} ends a text here; there, {', '.join(others)} does too (eos_token_id)"] if others else []
 
 
 def _tokens(fields: Fields, name: str, size: int) -> list[int]:
