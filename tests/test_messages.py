@@ -1,6 +1,9 @@
 """Whole messages of calls that are refused: what was found, what was expected and what to do, word by word."""
 
 import json
+import os
+import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +13,7 @@ from toml_cases import toml_table
 from minitransformer import data, decoding, nn, sharding, tasks, training
 from minitransformer.files import read_file, read_json
 from minitransformer.training import scores
+from minitransformer.training.checkpoints import write_checkpoint
 from minitransformer.training.low_rank import adapt, merge
 from minitransformer.training.state import AverageState, TrainingState
 
@@ -30,6 +34,18 @@ def corpus(task, **options):
     return tasks.build(task).corpus(configuration(task, **options).data)
 
 
+def edit(name, **values):
+    """Change values in a JSON file of the run."""
+    path = Path("../run", name)
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+
+def rewrite(name="checkpoints/step-00000004.safetensors", state=(), **parts):
+    """Change parts and the state of a checkpoint of the run."""
+    found = training.read_checkpoint(Path("../run", name))
+    write_checkpoint(found.path, found._replace(**parts, state=found.state | dict(state)))
+
+
 MODULES = {
     "np": np,
     "json": json,
@@ -41,21 +57,53 @@ MODULES = {
     "training": training,
 }
 FUNCTIONS = (written, configuration, corpus, read_file, read_json, adapt, merge, AverageState, TrainingState)
+FUNCTIONS += (edit, rewrite)
+REFUSALS = (ValueError, TypeError, LookupError, RuntimeError, ArithmeticError, ImportError, RuntimeWarning)
 NAMES = {
     **MODULES,
     **{function.__name__: function for function in FUNCTIONS},
     "scores": scores,
+    "shutil": shutil,
+    "RUN": training.RunFolder("../run"),
     "WORDS": data.Words(data.Vocabulary(["<unk>", "a", "b"])),
     "MODEL": nn.Transformer(9, 7, **SIZES),
     "WRITER": nn.LanguageModel(9, **SIZES),
 }
 
 
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    sizes = {"d_model": 8, "n_heads": 2, "n_layers": 1, "d_ff": 8, "train_pairs": 20, "held_out": 4, "shares": 1}
+    steps = {"steps": 4, "evaluate_every": 2, "average_last": 2, "workers": 1, "blas_threads": 1}
+    trainer = training.Trainer(configuration("reverse", **sizes, **steps))
+    folder = training.create_run(tmp_path_factory.mktemp("trained") / "run", trainer.configuration, trainer.corpus)
+    trainer.train(folder)
+    return folder.path
+
+
+@pytest.fixture
+def _here(monkeypatch, tmp_path, run):
+    """Be in an empty folder beside a copy of the run."""
+    shutil.copytree(run, tmp_path / "run")
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.usefixtures("_here")
 @pytest.mark.parametrize(("call", "message"), toml_table(__file__, "CALLS"))
-def test_what_is_wrong_is_said_word_by_word(monkeypatch, tmp_path, call, message):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises((ValueError, TypeError, LookupError, RuntimeError, ArithmeticError, ImportError)) as error:
+def test_what_is_wrong_is_said_word_by_word(tmp_path, call, message):
+    with pytest.raises(REFUSALS) as error:
         eval(call, NAMES.copy())
     if isinstance(error.value, data.MissingExtraError):
         pytest.skip(f"{error.value}")
-    assert f"{type(error.value).__name__}: {error.value}" == message
+    found = f"{type(error.value).__name__}: {error.value}".replace(f"{tmp_path}", "HERE").replace(os.sep, "/")
+    assert re.sub(r"(?!abab)[0-9a-f]{12}(?=\.{3})", "#", found) == message
+
+
+@pytest.mark.numpy_only("the answers are the same with any library")
+@pytest.mark.usefixtures("_here")
+@pytest.mark.parametrize(("call", "answer"), toml_table(__file__, "ANSWERS"))
+def test_what_is_right_is_answered(call, answer):
+    found = eval(call, NAMES.copy())
+    assert repr(found) == answer

@@ -62,8 +62,11 @@ def likely_cause(claim: Claim, i: int, records: Mapping[int, InputReport]) -> st
         tolerance = min(max(tolerance, record.resolution / record.largest), UNCLEAR)
     complex_cause = _complex_cause(claim, i, records, tolerance)
     subject = claim.case.label(i)
-    swapped = {f"{subject} is that of {name}: are they swapped?": other for name, other in others.items()}
+    off = {r.name for r in records.values() if r.wrong or not r.comparisons}
+    swapped = {f"{subject} is that of {name}: are they swapped?": others[name] for name in others if name in off}
     cause = complex_cause or causes.likely_cause(found, expected, swapped, sizes, subject, _terms(claim), tolerance)
+    twice = (name for name, other in others.items() if causes.fits(found, other, tolerance))
+    cause = cause or next((f"{subject} is that of {name}: is it returned twice?" for name in twice), "")
     return cause or _short_type(claim, i, record.worst_error)
 
 
@@ -111,7 +114,7 @@ def _complex_cause(claim: Claim, i: int, records: Mapping[int, InputReport], tol
 def _factor(found: Array, expected: Array, tolerance: float) -> complex:
     """Return the number by which all expected entries are multiplied, 1 if it is about that; 0 if there is none."""
     known = np.isfinite(expected)
-    if found.shape != expected.shape or not expected[known].any():
+    if found.shape != expected.shape or not expected[known].any() or not np.isfinite(found).all():
         return 0
     found, expected = found[known], expected[known]
     factor = complex(np.vdot(expected, found) / np.vdot(expected, expected))

@@ -134,7 +134,8 @@ def where_not_finite(call: Callable[[], Any]) -> str:
 
             places = traceback.extract_tb(error.__traceback__)
             place = [p for p in places if not p.filename.startswith(NUMPY)][-1]
-            return f"first in line {place.lineno} of {place.filename}, in {place.name}: {place.line} ({error})"
+            words = f": {place.line}" if place.line else ""  # which Python does not know of what was typed
+            return f"first in line {place.lineno} of {place.filename}, in {place.name}{words} ({error})"
         except Exception:  # another call of the same function succeeded: this one cannot help
             return ""
     return ""

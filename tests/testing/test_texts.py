@@ -4,6 +4,7 @@ The functions are polynomials at short binary fractions, so differences of their
 """
 
 import numpy as np
+import pytest
 from toml_cases import cases_from_toml, told
 
 import minitransformer as mt
@@ -48,6 +49,7 @@ def written(x, result):
     return result
 
 
+@pytest.mark.filterwarnings("error")
 @cases_from_toml
 def test_what_a_call_says(call, text):
     arrays = {"X": np.array([[1.0, -2.0, 0.5], [4.0, 0.25, -1.0]]), "ones": np.ones((2, 3)), "xp": xp}
