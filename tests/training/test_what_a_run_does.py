@@ -19,7 +19,6 @@ from minitransformer import durable
 from minitransformer.arrays import asarray, to_numpy, xp
 from minitransformer.decoding import Diverged, hypotheses, longest_sentence, translate
 from minitransformer.optim import Gradient
-from minitransformer.options import OptionError
 from minitransformer.sharding import Sum
 from minitransformer.tasks import build
 from minitransformer.training import (
@@ -169,11 +168,6 @@ def test_the_search_for_bleu_splits_as_it_is_told(monkeypatch):
     assert asked == ["none", "none"]
 
 
-def test_a_task_without_bleu_cannot_choose_weights_by_it():
-    with pytest.raises(ValueError, match="best_by must be loss or exact_match for the task reverse, found bleu"):
-        trainer_of(best_by="bleu")
-
-
 def test_any_reference_counts_for_bleu():
     pytest.importorskip("sacrebleu")
     sentence = "a cat sat on the mat"
@@ -280,19 +274,6 @@ def test_how_often_a_run_is_saved_changes_nothing(tmp_path):
         assert getattr(one, part).keys() == getattr(other, part).keys() != set()
         for name, values in getattr(one, part).items():
             np.testing.assert_array_equal(values, getattr(other, part)[name])
-
-
-def test_when_a_checkpoint_is_due():
-    options = TrainingOptions(steps=25, evaluate_every=10)
-    assert [step for step in range(26) if options.saves_at(step)] == [0, 10, 20, 25]
-    options = TrainingOptions(steps=25, evaluate_every=10, save_every=8)
-    assert [step for step in range(26) if options.saves_at(step)] == [0, 8, 16, 24, 25]
-
-
-def test_a_linear_schedule_ends_after_its_warm_up():
-    with pytest.raises(OptionError, match="warmup_steps must be at most steps"):
-        TrainingOptions(schedule="linear", steps=10, warmup_steps=11)
-    TrainingOptions(schedule="linear", steps=10, warmup_steps=10)
 
 
 def test_a_gradient_whose_squares_float32_cannot_hold_is_shortened():
