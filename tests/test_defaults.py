@@ -50,7 +50,7 @@ def test_arguments_that_are_left_out_have_the_values_of_the_table(package):
 
 
 def constants_of(package):
-    """Return the numbers and lists of words that modules and classes of a package give names to, by file."""
+    """Return the numbers that modules and classes of a package give names to, by file."""
     root, found = Path(mt.__file__).parent, {}
     for path in sorted((root / package).rglob("*.py")):
         tree, names = ast.parse(path.read_text(encoding="utf-8")), {}
@@ -59,8 +59,8 @@ def constants_of(package):
                 unknown = (ast.Name, ast.Call)  # it is computed
                 if isinstance(node, ast.Assign) and not any(isinstance(part, unknown) for part in ast.walk(node.value)):
                     name, value = ast.unparse(node.targets[0]), eval(ast.unparse(node.value))
-                    parts, kinds = (value, (int, float, str)) if isinstance(value, tuple) else ((value,), (int, float))
-                    if name[0] != "_" and all(isinstance(part, kinds) for part in parts):
+                    parts = value if isinstance(value, tuple) else (value,)
+                    if name[0] != "_" and all(isinstance(part, int | float) for part in parts):
                         names[f"{getattr(scope, 'name', '')}.{name}".strip(".")] = ast.unparse(node.value)
         if names and "exercises" not in path.parts:
             found[path.relative_to(root / package).as_posix()] = names
