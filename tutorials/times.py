@@ -3,12 +3,12 @@
     python tutorials/times.py
 
 writes the times wherever they are stated: at the heads of the tutorials, in their index, in the plan of the course, in
-its guide and in the README. The plan also repeats titles and goals. Reading and doing are apart: the rule is `minutes` of `minitransformer.apps.learn.course`. Words include
+its guide and in the README. The plan also repeats titles and goals, in English and Korean. Reading and doing are apart: the rule is `minutes` of `minitransformer.apps.learn.course`. Words include
 formulas and folded answers in words. Folded code, and code that only draws, do not count.
 """
 
+import json
 import re
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -19,6 +19,10 @@ from minitransformer.apps.learn.course import minutes, weeks
 HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs"
 PLAN = HERE.parent / "minitransformer" / "apps" / "learn" / "course.toml"
+KOREAN_PLAN = PLAN.with_name("korean") / "tutorials.toml"
+KOREAN_START = """\
+# 튜토리얼의 제목과 목표. `python tutorials/times.py`가 영어와 한국어 튜토리얼에서 옮겨 쓴다.
+"""
 SOURCES = sorted(HERE.glob("[0-9][0-9]-*.md"))
 COURSE = [source for source in SOURCES if source.name < "19"]
 """The tutorials of the series. The others, "Going deeper", are outside its hours and the plan of the course."""
@@ -28,7 +32,7 @@ CODE = re.compile(
 )
 ANSWER = re.compile(r"^mt\.learn\.(?:check|compare)\b", re.M)
 CHECK = re.compile(r'mt\.learn\.check\("([^"]+)"')
-GOALS = re.escape("**After this tutorial you can**")
+GOALS = r"\*\*(?:After this tutorial you can|이 튜토리얼을 마치면 다음을 할 수 있습니다)\*\*"
 HEAD = r"(?<=\*\*Time:\*\*\s)\d+ minutes to read, \d+ to do"
 KOREAN_HEAD = r"(?<=\*\*시간:\*\*\s)읽기 \d+분, 풀기 \d+분"
 
@@ -106,25 +110,33 @@ def describe(tutorial: Path) -> str:
     """Return what the plan of the course says of a tutorial."""
     reading, doing = time(tutorial)
     names = "".join(f'  "{name}",\n' for name in asks(tutorial))
-    found = re.search(rf"^{GOALS}\n\n((?:[- ] .*\n)+)", text := read(tutorial), re.M)[1]
-    each = [
-        " ".join(one.replace("\\", r"\\").split())
-        for one in re.split("^- ", found, flags=re.M)[1:]
-    ]
-    goals = "".join(f'  "{goal.rstrip(";.")}",\n' for goal in each)
+    title, *goals = map(quote, head(read(tutorial)))
+    listed = "".join(f"  {goal},\n" for goal in goals)
     return (
-        f'title = "{re.search("^# (.*)$", text, re.M)[1]}"\nreading = {reading}\n'
-        f"doing = {doing}\ncells = [{names and chr(10)}{names}]\ngoals = [\n{goals}]\n"
+        f"title = {title}\nreading = {reading}\n"
+        f"doing = {doing}\ncells = [{names and chr(10)}{names}]\ngoals = [\n{listed}]\n"
     )
+
+
+def head(text: str) -> list[str]:
+    """Return the title and the goals of a tutorial; English terms in Korean ones are left out."""
+    found = re.search(rf"^{GOALS}\n\n((?:[- ] .*\n)+)", text, re.M)[1]
+    lines = [re.search("^# (.*)$", text, re.M)[1]]
+    lines += re.split("^- ", found, flags=re.M)[1:]
+    plain = (re.sub(r"(?<=[가-힣]) ?\([a-z -]+\)", "", line) for line in lines)
+    return [" ".join(line.split()).rstrip(";.") for line in plain]
+
+
+def quote(text: str) -> str:
+    """Return a text as TOML writes it."""
+    return json.dumps(text, ensure_ascii=False)
 
 
 def korean_row(source: Path, both: str, title: str, goal: str) -> str:
     """Return the row of the Korean index: it has the English words where there is no translation."""
     place, korean = "../", HERE / "ko" / source.name
     if korean.exists():
-        place, text = "", re.sub(r" ?\([a-z -]+\)", "", read(korean))
-        title = re.search(r"^# (.*)$", text, re.M)[1]
-        goal = re.search(r"^- (.*?)\.\n", text, re.M | re.S)[1].replace("\n  ", " ")
+        place, (title, goal, *_) = "", head(read(korean))
     notebook = source.with_suffix(".ipynb").name
     return (
         f"| {int(source.name[:2])} | [{title}]({place}{notebook}) | {goal} | {both} |\n"
@@ -149,11 +161,9 @@ def stated() -> dict[Path, str]:
         if (korean := HERE / "ko" / source.name).exists():
             put(korean, KOREAN_HEAD, f"읽기 {reading}분, 풀기 {doing}분")
         entry = rf"(?<=\[tutorials\.{source.stem}\]\n)(?:.+\n)*"
-        described = describe(source)
         if source in COURSE:
-            put(PLAN, entry, described)
-        plan = tomllib.loads(described)
-        title, goal = plan["title"], plan["goals"][0]
+            put(PLAN, entry, describe(source))
+        title, goal, *_ = head(read(source))
         notebook = source.with_suffix(".ipynb").name
         link = f"[{title}](../../tutorials/{notebook})"
         number = int(source.name[:2])
@@ -162,6 +172,13 @@ def stated() -> dict[Path, str]:
         korean_rows[source in COURSE].append(
             korean_row(source, f"{reading} + {doing}", title, goal)
         )
+    texts[KOREAN_PLAN] = KOREAN_START + "".join(
+        f"\n[[text]]\nen = {quote(english)}\nko = {quote(korean)}\n"
+        for source in COURSE
+        for english, korean in zip(
+            head(read(source)), head(read(HERE / "ko" / source.name)), strict=True
+        )
+    )
     index, korean_index = DOCS / "tutorials" / "index.md", HERE / "ko" / "README.md"
     for path, table in (index, rows), (korean_index, korean_rows):
         put(path, r"(?:^\| (?:\d|1[0-8]) .*\n)+", "".join(table[True]))

@@ -98,6 +98,11 @@ def test_what_a_teacher_sees_of_a_class_of_a_platform(tmp_path, capsys):
     assert "layer-norm-backward: right.\n" in text
     assert "smoothed-targets: wrong. q, for" in text
     assert "not unpacked: homework.zip" in (feedback / "Noam" / "feedback.txt").read_text("utf-8")
+    assert main(["course", "--grade", str(tmp_path / "all"), *options, "--lang", "ko"]) == 0
+    text = (feedback / moodle / "feedback.txt").read_text("utf-8")
+    assert "\n\nlayer-norm-backward: 맞았습니다.\n\n" in text
+    assert re.search("^smoothed-targets: 틀렸습니다. .+ 아직 맞지 않습니다.$", text, re.MULTILINE)
+    assert "homework.zip: 압축을 풀지 않았습니다." in (feedback / "Noam" / "feedback.txt").read_text("utf-8")
     (tmp_path / "weights.toml").write_text("layer-norm-sideways = 10\n")
     assert main(["course", "--grade", str(tmp_path / "all"), *options]) == 2
     assert "there is no exercise 'layer-norm-sideways'" in capsys.readouterr().err

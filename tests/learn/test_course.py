@@ -10,6 +10,7 @@ from minitransformer.apps.cli import build_parser
 from minitransformer.apps.learn import bank, find
 from minitransformer.apps.learn.clinic import CAUSES, cases
 from minitransformer.apps.learn.course import weeks, write_plan
+from minitransformer.apps.learn.language import LANGUAGES, said, speaking
 from minitransformer.apps.learn.model import PARTS
 from minitransformer.apps.learn.trainings import TRAININGS, chapter_of
 
@@ -52,15 +53,22 @@ def test_the_commands_of_a_lab_exist_and_their_exercises_are_solved_by_then():
                 assert str(args.run) in runs
 
 
-def test_the_plan_names_everything_and_gives_nothing_away(tmp_path):
-    written = write_plan(tmp_path / "a" / "plan")
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_plan_names_everything_and_gives_nothing_away(tmp_path, language):
+    with speaking(language):
+        written = write_plan(tmp_path / "a" / "plan")
     assert [path.name for path in written] == ["README.md", *(f"week-{number}.md" for number in range(1, 10))]
     texts = [path.read_text(encoding="utf-8") for path in written]
     for week, text in zip(weeks(), texts[1:], strict=True):
-        assert all(f"`{exercise.file}`" in text for exercise in week.exercises)
-        assert all(goal in text for tutorial in week.tutorials for goal in tutorial.goals)
-        assert all(question in text for question in week.questions)
+        named = [week.title, week.lab.title, *week.questions]
+        named += [words for tutorial in week.tutorials for words in (tutorial.title, *tutorial.goals)]
+        named += [exercise.title for exercise in week.exercises]
+        named += [f"optional: {exercise.title}" for exercise in week.optional]
+        assert [words for words in named if said(words, language).replace("|", "\\|") not in text] == []
+        assert all(f"`{exercise.file}`" in text for exercise in (*week.exercises, *week.optional))
+        assert " ".join(said(week.lab.observe, language).split()) in " ".join(text.split())
     whole = "\n".join(texts)
+    assert language == "en" or re.findall(r"(?:\b[a-z]{2,} ){3}", re.sub(r"```[^`]+```|`[^`]+`", "", whole)) == []
     assert not [name for name in CAUSES if name in whole]
     for exercise in bank():  # the line of the solution, where it is more than a word
         lines = re.search(r"# \[solution\n((?:.*\n)+?) *# solution\]", exercise.source)[1].splitlines()

@@ -15,6 +15,7 @@ from minitransformer.apps.cli.parser import ARGUMENTS
 from minitransformer.apps.learn import bank, find, judge_file, language, trainings
 from minitransformer.apps.learn.answers import is_open
 from minitransformer.apps.learn.book import Book
+from minitransformer.apps.learn.course import DATA
 from minitransformer.apps.learn.language import said, say_source, speaking
 from minitransformer.apps.learn.solutions import SOURCES, read_mistakes
 from minitransformer.console import spread
@@ -26,11 +27,19 @@ CATALOGUES = {
 }
 PACKAGE = Path(learn.__file__).parents[2]
 CODE = [*PACKAGE.glob("apps/learn/**/*.py"), *PACKAGE.glob("apps/cli/*.py"), PACKAGE / "testing" / "causes.py"]
-KEPT = {"numbers": r"\d+(?:\.\d+)?", "code": r"`[^`]+`", "paragraphs": r"\n\n(?=.)", "drawings": r"^    "}
+COURSE = tomllib.loads(DATA.read_text(encoding="utf-8"))
+KEPT = {"numbers": r"\d+(?:\.\d+)?", "code": r"```[^`]+```|`[^`]+`", "paragraphs": r"\n\n(?=.)", "drawings": r"^    "}
 
 
 def texts_of(folder):
-    """Return the English texts of a chapter."""
+    """Return the English texts of a chapter, of the course, or of the heads of its tutorials."""
+    if folder == "course":
+        texts = {week["title"] for week in COURSE["week"]} | {*COURSE["texts"].values()}
+        texts |= {week["lab"][name] for week in COURSE["week"] for name in ("title", "observe")}
+        texts |= {question for week in COURSE["week"] for question in week["questions"]}
+        return texts - texts_of("tutorials")
+    if folder == "tutorials":
+        return {text for one in COURSE["tutorials"].values() for text in (one["title"], *one["goals"])}
     exercises = [one for one in bank() if one.file.startswith(folder)]
     found = {exercises[0].chapter} | {hint for one in exercises for hint in one.hints}
     found |= {mistake["says"] for one in read_mistakes(SOURCES / folder / "mistakes.toml").values() for mistake in one}
@@ -68,25 +77,24 @@ def test_a_chapter_with_a_catalogue_is_complete_and_nothing_in_it_is_stale(name)
 
 def test_no_message_is_stale():
     code = [*texts_of_the_code()]
-    helps = {
-        entry["help"].format(choices="{choices}")
-        for group in ("learn", "clinic")
-        for entry in ARGUMENTS[group].values()
-    }
+    groups = ("learn", "clinic", "course")
+    helps = {re.sub(r":\w+(?=})", "", one["help"]) for group in groups for one in ARGUMENTS[group].values()}
     messages = [entry["en"] for entries in CATALOGUES["messages"].values() for entry in entries]
     stale = [text for text in messages if not any(is_said(" ".join(text.split()), one) for one in code)]
-    assert {*stale} - helps == {*toml_table(__file__, "ARGPARSE")}
+    others = [*toml_table(__file__, "ARGPARSE"), *toml_table(__file__, "COMPOSED")]
+    assert ({*stale} - helps, helps - {*messages}) == ({*others}, set())
 
 
 @pytest.mark.parametrize("name", sorted(CATALOGUES))
 def test_both_languages_have_the_same_numbers_code_and_structure(name):
     for entry in (entry for entries in CATALOGUES[name].values() for entry in entries):
-        english = re.sub(r"\bzeros?\b(?! *\()", "0", entry["en"].replace("one per cent", "1"))
-        korean = entry["ko"]
+        english = entry["en"].replace("one per cent", "1").replace("ten minutes", "10")
+        english, korean = re.sub(r"\bzeros?\b(?! *\()", "0", english), entry["ko"]
         for what, pattern in KEPT.items():
             found = [sorted(re.findall(pattern, text, re.MULTILINE)) for text in (english, korean)]
             assert found[0] == found[1] or (name, what) == ("messages", "numbers"), (what, entry)
-        assert {*re.findall(r"\{\w+\}", korean)} <= {*re.findall(r"\{\w+\}", entry["en"])}, entry
+        places = [{*re.findall(r"\{[^}]+\}", text)} for text in (korean, entry["en"])]
+        assert places[0] <= places[1] if name == "messages" else places[0] == places[1], entry
         wide = [line for line in korean.splitlines() if len(spread(line)) > 79 and "\n" in korean]
         assert not wide, wide
 
@@ -127,15 +135,23 @@ def test_a_folder_remembers_its_language(tmp_path, capsys, monkeypatch):
     shown = capsys.readouterr().out
     words = ("사용법: minitransformer learn", "풀면서 배우는", "위치 인자:\n", "(기본값: watch)", "\n옵션:\n")
     assert [one for one in words if one not in shown] == []
-    monkeypatch.setenv("MINITRANSFORMER_LANG", "ko")
-    with pytest.raises(SystemExit):
-        cli.main(["learn", "chekc"])
-    errors = capsys.readouterr().err
-    assert errors.startswith("사용법: minitransformer learn")
-    assert "learn: 오류: 인자 ACTION: 'chekc'은(는) 쓸 수 없습니다. 'check'을(를)" in errors
     cli.main(["learn", "list", "--folder", str(folder), "--lang", "en"])
     assert (folder / second.file).read_text(encoding="utf-8") == second.text
     assert Book.language_of(folder) == "en"
+
+
+@cases_from_toml
+def test_what_is_wrong_with_arguments_is_said_in_korean(monkeypatch, capsys, arguments, message):
+    monkeypatch.setenv("COLUMNS", "80")
+    for environment, option in (("en", ["--lang", "ko"]), ("ko", []), ("en", ["--lang=ko"])):
+        monkeypatch.setenv("MINITRANSFORMER_LANG", environment)
+        with pytest.raises(SystemExit):
+            cli.main([*arguments, *option])
+        usage, _, error = capsys.readouterr().err.removesuffix("\n").rpartition("\n")
+        assert error == f"minitransformer {arguments[0]}: 오류: {message}"
+        lines = [spread(line) for line in usage.splitlines()]
+        assert usage.startswith("사용법: ")
+        assert {len(line) - len(line.lstrip()) for line in lines[1:]} == {lines[0].index("[")}
 
 
 def test_a_verdict_is_in_korean_down_to_its_cause(tmp_path):

@@ -73,6 +73,7 @@ def build_parser(only: str | None = None) -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"minitransformer {version('minitransformer')}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    parser.commands = commands.choices
     for name in COMMANDS:
         text = COMMANDS.docstring(name).partition("\n\n")
         command = commands.add_parser(
@@ -136,13 +137,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Return the arguments of a command."""
-    parser = build_parser(next((word for word in arguments if word in COMMANDS), ""))
-    parser.refuse_dashes(arguments)
+    name = next((word for word in arguments if word in COMMANDS), "")
+    parser = build_parser(name)
+    command = parser.commands.get(name, parser)
+    command.choose_language(arguments)
+    command.refuse_dashes(arguments)
     args, rest = parser.parse_known_args(arguments)
     # argparse looks for the words of a text in one place only, and not after an option; after -- all are words
     end = rest.index("--") if "--" in rest else len(rest)
     if hasattr(args, "text") and not any(len(word) > 1 and word[0] == "-" for word in rest[:end]):
         args.text = [*args.text, *rest[:end], *rest[end + 1 :]]
     elif rest:
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+        command.error(f"unrecognized arguments: {' '.join(rest)}")
     return args

@@ -16,20 +16,29 @@ from importlib.metadata import version
 from pathlib import Path
 
 from minitransformer.apps.cli.errors import UsageError, one_line
+from minitransformer.apps.cli.languages import add_language, refusing_in
 from minitransformer.apps.cli.options import refusing
 from minitransformer.apps.learn import Exercise, bank, find, grading
 from minitransformer.apps.learn.course import weeks, write_plan
+from minitransformer.apps.learn.language import LANGUAGES, said
 from minitransformer.console import fill, gather, spread
 from minitransformer.durable import check_replaceable, write_whole
 from minitransformer.files import read_file, reason
 
+add_arguments = add_language
+CHOICES = {"lang": LANGUAGES}
 WORDS = {"seconds": grading.SECONDS}
 SHOWN = 4
 """How many exercises of a student are named in one state."""
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the plan, or grade; return the exit status."""
+    """Write the plan, or grade, in the reader's language; return the exit status."""
+    with refusing_in(getattr(args, "lang", "")):
+        return _run(args)
+
+
+def _run(args: argparse.Namespace) -> int:
     if hasattr(args, "grade"):
         return _grade(args)
     for name in ("week", "json", "seconds", "partial", "weights", "deadline", "feedback"):
@@ -42,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"{error}; choose another folder with --out, or remove it first") from error
     except OSError as error:
         raise UsageError(f"{folder} cannot be written: {error}; choose another folder with --out") from error
-    print(f"The plan is in {folder}: {written[0].name} for you, {len(written) - 1} weeks for your students.")
+    print(said(f"The plan is in {folder}: {written[0].name} for you, {len(written) - 1} weeks for your students."))
     return 0
 
 
@@ -61,9 +70,9 @@ def _grade(args: argparse.Namespace) -> int:
     deadline = getattr(args, "deadline", None)
     submissions = grading.read_submissions(args.grade, exercises)
     what = f"week {args.week}" if hasattr(args, "week") else "all weeks"
-    print(f"{what}: {len(exercises)} exercises, submissions: {len(submissions)}\n", flush=True)
+    print(said(f"{what}: {len(exercises)} exercises, submissions: {len(submissions)}") + "\n", flush=True)
     if others := sorted(one_line(file.name) for file in args.grade.glob("[!.]*") if not file.is_dir()):
-        print(f"{fill('not graded, because only folders are: ' + ', '.join(others))}\n")
+        print(fill(said(f"not graded, because only folders are: {', '.join(others)}")) + "\n")
     width = min(30, max(len(spread(one_line(submission.student))) for submission in submissions))
     results = []
     for submission in submissions:
@@ -77,15 +86,15 @@ def _grade(args: argparse.Namespace) -> int:
             grading.write_feedback(results[-1], args.feedback)
     print("\n" + _summary(results))
     if equal := grading.equal_answers(submissions, exercises):
-        print("\nthe same code after renaming:")
+        print("\n" + said("the same code after renaming:"))
         for students, names in sorted(equal.items(), key=lambda group: -len(group[1])):
             print(fill(f"  {', '.join(map(one_line, students))}: {_shorten(names)}", rest="    "))
     if hasattr(args, "feedback"):
-        print(f"\nThe feedback for each student is in {args.feedback}.")
+        print("\n" + said(f"The feedback for each student is in {args.feedback}."))
     if hasattr(args, "out"):
-        print(f"\nThe table is in {args.out}.")
+        print("\n" + said(f"The table is in {args.out}."))
     if hasattr(args, "json"):
-        print(f"{'' if hasattr(args, 'out') else chr(10)}What was wrong is in {args.json}.")
+        print("\n" * (not hasattr(args, "out")) + said(f"What was wrong is in {args.json}."))
     return 0
 
 
@@ -114,25 +123,23 @@ def _read_weights(args: argparse.Namespace, exercises: Sequence[Exercise]) -> di
 def _line(result: grading.Result, width: int, deadline: datetime | None) -> str:
     """Return the name of a student, the points, and the exercises that are not right."""
     student = gather(f"{spread(one_line(result.student)):<{width}}")
-    start = f"{student} {len(result.names('right')):>3} of {len(result.verdicts)}"
+    right = said("{right:>3} of {all}").format(right=len(result.names("right")), all=len(result.verdicts))
     rest = [
-        f"{state}: {'all' if len(names) == len(result.verdicts) else _shorten(names)}"
-        for state in ("wrong", "open", "missing", "failed")
+        said(f"{state}: {'all' if len(names) == len(result.verdicts) else _shorten(names)}")
+        for state in grading.STATES[1:]
         if (names := result.names(state))
     ]
     if result.archives:
-        rest = [f"not unpacked: {', '.join(map(one_line, result.archives))}"]
+        rest = [said(f"not unpacked: {', '.join(map(one_line, result.archives))}")]
     if hours := grading.hours_late(result, deadline):
-        rest.append(f"{hours:g} h late")
-    indent = " " * (width + 1)
-    text = "; ".join(rest)
-    return fill(f"{start}   {text}".rstrip(), rest=indent)
+        rest.append(said("{hours:g} h late").format(hours=hours))
+    return fill(f"{student} {right}   {'; '.join(rest)}".rstrip(), rest=" " * (width + 1))
 
 
 def _shorten(names: Sequence[str]) -> str:
     """Return the first names; the others are in the table."""
-    others = f" and {len(names) - SHOWN} more" * (len(names) > SHOWN)
-    return ", ".join(names[:SHOWN]) + others
+    shown = ", ".join(names[:SHOWN])
+    return said("{names} and {n} more").format(names=shown, n=len(names) - SHOWN) if len(names) > SHOWN else shown
 
 
 def _summary(results: Sequence[grading.Result]) -> str:
@@ -141,8 +148,9 @@ def _summary(results: Sequence[grading.Result]) -> str:
     for result in results:
         solved.update(result.names("right"))
     hardest = sorted(solved.items(), key=lambda item: item[1])[:5]
-    lines = [f"  {name:<28} {number:>3} of {len(results)}" for name, number in hardest]
-    return "\n".join(["solved by the fewest:", *lines])
+    of = said("{right:>3} of {all}")
+    lines = [f"  {name:<28} {of.format(right=number, all=len(results))}" for name, number in hardest]
+    return "\n".join([said("solved by the fewest:"), *lines])
 
 
 def _json(results: Sequence[grading.Result]) -> str:

@@ -13,55 +13,34 @@ import argparse
 import json
 import shlex
 import time
-from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 from minitransformer.apps.cli import clinic
 from minitransformer.apps.cli.chapter_training import LAST, run_training, suggest_training, training_command
 from minitransformer.apps.cli.errors import UsageError
+from minitransformer.apps.cli.languages import add_language, refusing_in
 from minitransformer.apps.cli.options import refusing
 from minitransformer.apps.cli.tutorials import CLONE
 from minitransformer.apps.learn import Book, Exercise, bank, command, find, find_folder, judge_in_child, last_save
 from minitransformer.apps.learn.assembly import FILE, assemble, parts_needed
 from minitransformer.apps.learn.grading import grade, read_submission
-from minitransformer.apps.learn.language import LANGUAGES, fill, language, said, say_source, speaking
+from minitransformer.apps.learn.language import LANGUAGES, fill, said, say_source
 from minitransformer.console import WIDTH, gather, spread
 from minitransformer.durable import write_whole
 
+add_arguments = add_language
 ACTIONS = ("watch", "check", "hint", "next", "list", "reset", "solution", "train", "assemble", "clinic")
-CHOICES = {"action": ACTIONS, **clinic.CHOICES}
-LANG = "the language, which your folder remembers: en or ko (default: as the locale says, or $MINITRANSFORMER_LANG)"
+CHOICES = {"action": ACTIONS, "lang": LANGUAGES, **clinic.CHOICES}
 LOOK = 0.3
 """How long to wait before looking at the files again, in seconds."""
-
-
-class _Speak(argparse.Action):
-    """Choose the language, also of the help."""
-
-    def __call__(self, parser: argparse.ArgumentParser, args: argparse.Namespace, found: Any, _: object = None) -> None:
-        vars(args)["lang"], vars(parser)["said"] = found, partial(said, to=found)
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the choice of a language, and translate the help; an unknown language in the environment is refused."""
-    try:
-        language()
-    except ValueError as error:
-        parser.error(f"{error}")
-    parser.add_argument("--lang", action=_Speak, choices=tuple(LANGUAGES), help=LANG, default=argparse.SUPPRESS)
-    vars(parser)["said"] = said
 
 
 def run(args: argparse.Namespace) -> int:
     """Open the folder and do what is asked, in the learner's language; return the exit status."""
     args.folder = args.folder if hasattr(args, "folder") else find_folder()
-    with speaking(getattr(args, "lang", Book.language_of(args.folder))):
-        try:
-            return _run(args)
-        except UsageError as error:
-            raise UsageError(said(str(error))) from error
+    with refusing_in(getattr(args, "lang", Book.language_of(args.folder))):
+        return _run(args)
 
 
 def _run(args: argparse.Namespace) -> int:

@@ -9,6 +9,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from difflib import get_close_matches
+from functools import partial
 from itertools import takewhile
 from math import inf
 from pathlib import Path
@@ -25,8 +26,9 @@ class Parser(argparse.ArgumentParser):
     """
 
     def __init__(self, **options: Any) -> None:
+        self.said: Callable[..., str] = lambda text, to="": text
+        self.commands: Mapping[str, Parser] = {}
         super().__init__(**options)
-        self.said: Callable[[str], str] = str
         self.color = False  # Python 3.14 would write escape sequences, which `protect_terminal` spells out
 
     def add_argument(self, *names: str, **settings: Any) -> argparse.Action:
@@ -42,19 +44,27 @@ class Parser(argparse.ArgumentParser):
             text = getattr(texts, name)
             if text and text is not argparse.SUPPRESS:  # argparse knows this text by its identity
                 setattr(texts, name, spread(self.said(text.strip())))
-        return self._say_usage(gather(super().format_help())).replace("(default:", self.said("(default:"))
+        return gather(super().format_help()).replace("(default:", self.said("(default:"))
 
     def format_usage(self) -> str:
         """Return the usage, as ``said`` returns it."""
-        return self._say_usage(super().format_usage())
+        return gather(super().format_usage())
 
-    def _say_usage(self, text: str) -> str:
-        return self.said("usage:") + text.removeprefix("usage:")
+    def _get_formatter(self) -> argparse.HelpFormatter:
+        formatter, said = super()._get_formatter(), f"{spread(self.said('usage:'))} "
+        add = formatter.add_usage  # indents the other lines of the usage by the width of its first word
+        vars(formatter)["add_usage"] = lambda usage, actions, groups, prefix=said: add(usage, actions, groups, prefix)
+        return formatter
 
     def error(self, message: str) -> NoReturn:
         """Print the usage and a message in one line, and end with status 2."""
         self.print_usage(sys.stderr)
         self.exit(2, f"{self.prog}: {self.said('error')}: {one_line(self.said(message))}\n")
+
+    def choose_language(self, arguments: Sequence[str]) -> None:
+        """Say everything in the language that ``--lang`` names, also what is wrong before it."""
+        if found := re.findall(r"^--lang[=\n](\w+)$", "\n".join(arguments), re.MULTILINE):
+            self.said = partial(self.said, to=found[-1])
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         choices = [str(choice) for choice in action.choices or ()]
@@ -88,8 +98,16 @@ def path(text: str) -> Path:
     return Path(text)
 
 
+def time(text: str) -> datetime:
+    """Return a time from the command line."""
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected a time such as 2026-11-30T23:59") from error
+
+
 ARGUMENTS = tomllib.loads(Path(__file__).with_name("arguments.toml").read_text(encoding="utf-8"))
-TYPES = {"int": int, "float": float, "path": path, "time": datetime.fromisoformat}
+TYPES = {"int": int, "float": float, "path": path, "time": time}
 
 
 def _listed(command: str) -> Iterator[tuple[str, dict[str, Any]]]:

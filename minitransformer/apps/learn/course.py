@@ -6,7 +6,6 @@ plan. An exercise belongs to the week of the tutorial that teaches it. So nothin
 
 from __future__ import annotations
 
-import textwrap
 import tomllib
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -15,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from minitransformer.apps.learn.bank import FOOTER, Exercise, bank
+from minitransformer.apps.learn.language import fill, said
 from minitransformer.durable import write_whole
 
 DATA = Path(__file__).with_suffix(".toml")
 WORDS, LINES, ANSWER, PATIENT = 180, 12, 5, 15
 """Words and lines of code that are read in a minute; minutes for an answer, and for a patient of the clinic."""
-WIDTH = 100
 
 
 @dataclass(frozen=True)
@@ -75,6 +74,11 @@ class Week:
         reading += sum(tutorial.reading for tutorial in self.tutorials)
         doing += sum(tutorial.doing for tutorial in self.tutorials) + PATIENT * len(self.patients) + self.lab.minutes
         return round(reading), round(doing)
+
+    @property
+    def hours(self) -> tuple[float, float]:
+        """The same in hours."""
+        return self.times[0] / 60, self.times[1] / 60
 
 
 def minutes(words: int, lines: int, answers: int) -> tuple[float, float]:
@@ -145,19 +149,25 @@ def write_plan(folder: Path) -> list[Path]:
     return [*paths]
 
 
-def _hours(minutes: float) -> str:
-    return f"{minutes / 60:.1f} h"
+def _say(name: str, **values: object) -> str:
+    """Return a text of the plan in the reader's language."""
+    return said(_data()["texts"][name]).format(**values)
 
 
 def _overview() -> str:
-    rows = [
-        f"| [{week.number}](week-{week.number}.md) | {week.title} "
-        f"| {', '.join(str(tutorial.number) for tutorial in week.tutorials)} | {len(week.exercises)} "
-        f"| {', '.join(map(str, week.patients))} | {' | '.join(map(_hours, week.times))} |"
-        for week in weeks()
-    ]
-    return _data()["texts"]["overview"].format(
-        rows="\n".join(rows),
+    return _say(
+        "overview",
+        rows="\n".join(
+            _say(
+                "row",
+                week=week,
+                title=said(week.title),
+                tutorials=", ".join(str(tutorial.number) for tutorial in week.tutorials),
+                exercises=len(week.exercises),
+                patients=", ".join(map(str, week.patients)),
+            )
+            for week in weeks()
+        ),
         weeks=len(weeks()),
         exercises=len(bank()),
         tutorials=sum(len(week.tutorials) for week in weeks()),
@@ -166,38 +176,27 @@ def _overview() -> str:
         lines=LINES,
         answer=ANSWER,
         patient=PATIENT,
-        reading=_hours(sum(week.times[0] for week in weeks())),
-        doing=_hours(sum(week.times[1] for week in weeks())),
+        hours=_sum(week.hours for week in weeks()),
     )
 
 
 def _describe(week: Week) -> str:
     goals = [goal for tutorial in week.tutorials for goal in tutorial.goals]
-    tutorials = [
-        f"- Tutorial {one.number}, {one.title} ({one.reading} minutes to read, {one.doing} to do):\n"
-        f"  `minitransformer tutorials {one.number}`"
-        for one in week.tutorials
-    ]
-    patients = [
-        f"- Patient {number} ({PATIENT} minutes): `minitransformer learn clinic {number}`" for number in week.patients
-    ]
-    texts = _data()["texts"]
-    return texts["week"].format(
+    rows = [_row(one, said("optional: " * one.optional + one.title)) for one in (*week.exercises, *week.optional)]
+    return _say(
+        "week",
         week=week,
-        time=" of reading and ".join(map(_hours, week.times)),
-        goals=";\n".join(f"- {goal}" for goal in goals),
-        tutorials="\n".join(tutorials),
+        title=said(week.title),
+        goals="\n".join(_say("goal", goal=said(goal)) for goal in goals),
+        tutorials="\n".join(_say("tutorial", tutorial=one, title=said(one.title)) for one in week.tutorials),
+        lab=said(week.lab.title),
         commands="\n".join(week.lab.commands),
-        observe=textwrap.fill(week.lab.observe, WIDTH),
-        patients="\n".join(patients),
-        questions="\n".join(f"{i}. {question}" for i, question in enumerate(week.questions, start=1)),
-        hand_in=texts["exercises"].format(n=len(week.exercises), rows=_rows(week)),
+        observe=fill(week.lab.observe),
+        patients="\n".join(_say("patient", number=number, minutes=PATIENT) for number in week.patients),
+        questions="\n".join(f"{i}. {said(question)}" for i, question in enumerate(week.questions, start=1)),
+        hand_in=_say("hand_in", n=len(week.exercises), rows="\n".join(rows)),
     )
 
 
-def _rows(week: Week) -> str:
-    rows = []
-    for one in (*week.exercises, *week.optional):
-        title = "optional: " * one.optional + one.title.replace("|", "\\|")
-        rows.append(f"| `{one.name}` | `{one.file}` | {title} |")
-    return "\n".join(rows)
+def _row(exercise: Exercise, title: str) -> str:
+    return f"| `{exercise.name}` | `{exercise.file}` | " + title.replace("|", "\\|") + " |"

@@ -18,6 +18,7 @@ import numpy as np
 from minitransformer.apps.learn.bank import MARKED, Exercise
 from minitransformer.apps.learn.book import FOLDER
 from minitransformer.apps.learn.calls import judge_apart
+from minitransformer.apps.learn.language import said
 from minitransformer.apps.learn.referee import Verdict, blame_the_check
 from minitransformer.arrays import blas, using
 from minitransformer.console import spell_out
@@ -205,7 +206,7 @@ def equal_answers(submissions: Sequence[Submission], exercises: Sequence[Exercis
     for exercise in exercises:
         alike: dict[str, list[str]] = {}
         texts = {one.student: one.files.get(exercise.name) for one in submissions}
-        for student, text in (texts | {"the printed solution": exercise.solution.encode()}).items():
+        for student, text in (texts | {said("the printed solution"): exercise.solution.encode()}).items():
             if isinstance(text, bytes) and (code := _shape(text)).count("(") > LONG + _shape(exercise.text).count("("):
                 alike.setdefault(code, []).append(student)
         for students in alike.values():
@@ -233,9 +234,10 @@ def _shape(text: bytes | str) -> str:
 
 def write_feedback(result: Result, folder: Path) -> None:
     """Write what a student reads into a file in a folder of the submission's name, as Moodle takes it back."""
-    texts = [f"not unpacked: {name}. Hand in the folder itself." for name in result.archives]
+    texts = [said(f"not unpacked: {name}. Hand in the folder itself.") for name in result.archives]
     for name, verdict in result.verdicts.items():
-        texts.append(f"{name}: {result.state(name)}. {verdict.words if verdict and not verdict.right else ''}".rstrip())
+        words = verdict.words if verdict and not verdict.right else ""
+        texts.append(f"{said(f'{name}: {result.state(name)}.')} {words}".rstrip())
     place = folder / result.student
     place.mkdir(parents=True, exist_ok=True)
     write_whole(place / "feedback.txt", ("\n\n".join(spell_out(text, keep="\n") for text in texts) + "\n").encode())

@@ -67,7 +67,7 @@ def catalogue(name: str) -> tuple[Mapping[str, str], Mapping[re.Pattern[str], st
 
 def said(text: str, to: str = "") -> str:
     """Return a text in the learner's language, or another; as it is, if that is English or has no translation."""
-    texts, messages = catalogue(to or language())
+    texts, messages = catalogue(to if to in LANGUAGES else language())
     flat = text.replace("\n", " ")
     for pattern, translation in messages.items() if text not in texts else ():
         if found := pattern.fullmatch(flat):
