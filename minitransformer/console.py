@@ -64,17 +64,18 @@ def break_lines(text: str, width: int) -> str:
     """
     lines = []
     for line in text.split("\n"):
+        wide = spread(line)
         if (
-            len(spread(line)) <= width
+            len(wide) <= width
             or line.startswith(4 * " ")
             or "\r" in line
             or len(re.findall(r"\S {3,}(?=\S)", line)) > 1
         ):
             lines.append(line)
         else:
-            indent = " " * min(len(LABEL.match(line)[0]), width // 2)  # type: ignore[index]
+            indent = " " * min(len(LABEL.match(wide)[0]), width // 2)  # type: ignore[index]
             lines += textwrap.wrap(
-                spread(line), width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+                wide, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
             )
     return gather("\n".join(lines))
 

@@ -6,6 +6,7 @@ import pytest
 from fontTools.fontBuilder import FontBuilder
 from fontTools.ttLib.tables._g_l_y_f import Glyph
 from matplotlib import font_manager
+from toml_cases import cases_from_toml
 
 from minitransformer.apps import cli
 from minitransformer.apps.plots import attention_map, fonts
@@ -30,7 +31,7 @@ def make_font(path, family, characters):
     builder.setupGlyf({name: Glyph() for name in order})
     builder.setupHorizontalMetrics({name: (1000, 0) for name in order})
     builder.setupHorizontalHeader(ascent=800, descent=-200)
-    builder.setupNameTable({"familyName": family, "styleName": "Regular"})
+    builder.setupNameTable({"familyName": family, "fullName": family, "styleName": "Regular"})
     builder.setupOS2(usWeightClass=400)
     builder.setupPost()
     builder.save(path)
@@ -49,6 +50,7 @@ def test_missing_glyphs_are_spelt_out(monkeypatch):
         face_for(["か"])
         face = face_for(["사백 四"])
     assert [str(one.message) for one in found] == [MISSING]
+    assert "install a font that has them, such as Noto Sans CJK or Nanum Gothic, and draw again" in MISSING
     monkeypatch.setattr(warnings, "formatwarning", warnings.formatwarning)
     monkeypatch.setattr(sys, "argv", ["minitransformer", "--version"])
     with pytest.raises(SystemExit):
@@ -58,23 +60,23 @@ def test_missing_glyphs_are_spelt_out(monkeypatch):
     assert face.readable("사백 四 x") == "sabaeg U+56DB x"
 
 
-@pytest.mark.parametrize(
-    ("char", "expected"), [("한", "han"), ("か", "ka"), ("ツ", "tu"), ("四", "U+56DB"), ("\U000f0000", "U+F0000")]
-)
+@cases_from_toml
 def test_spelt(char, expected):
     assert spell_out(char) == expected
 
 
+@cases_from_toml
 @pytest.mark.usefixtures("only_own_fonts")
-def test_an_installed_font_is_chosen_by_its_characters(tmp_path):
-    make_font(tmp_path / "some.ttf", "A Sans With Some", "사")
-    make_font(tmp_path / "all.ttf", "Z With All", "사백")
-    make_font(tmp_path / "resort.ttf", "Last Resort", "사백四")
-    for path in tmp_path.iterdir():
-        font_manager.fontManager.addfont(path)
-    face = face_for(["사백 四", "four"])
-    assert face.families == (BASE, "Z With All")
-    assert face.readable("사백\n四") == "사백 U+56DB"
+def test_an_installed_font_is_chosen_by_its_characters(tmp_path, installed, texts, families, readable):
+    for family, characters in installed.items():
+        make_font(tmp_path / f"{family}.ttf", family, characters)
+        font_manager.fontManager.addfont(tmp_path / f"{family}.ttf")
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        face = face_for(texts)
+    assert face.families == (BASE, *families)
+    assert [face.readable(text) for text in texts] == readable
+    assert len(told) == ("U+56DB" in readable[0])
 
 
 @pytest.mark.usefixtures("only_own_fonts")

@@ -37,4 +37,7 @@ def test_every_date_can_be_drawn(to, to_what):
     assert len(by_source) == task.population
     assert len(set(by_source.values())) == len(by_source)
     assert len({tuple(task.source_tokens(source)) for source in by_source}) == len(by_source)
+    for text, alphabet in (("source", task.source_alphabet), ("target", task.target_alphabet)):
+        texts = by_source if text == "source" else by_source.values()
+        assert {token for one in texts for token in getattr(task, f"{text}_tokens")(one)} == {*alphabet}
     assert all(1900 <= int(source[-4:]) < 2100 for source in by_source)
