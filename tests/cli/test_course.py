@@ -12,7 +12,6 @@ import pytest
 
 from minitransformer.apps.cli import main
 from minitransformer.apps.learn import find
-from minitransformer.apps.learn.course import weeks
 
 ROOT = Path(__file__).parents[2]
 
@@ -38,12 +37,7 @@ def test_a_class_is_graded(submissions, tmp_path, capfd):
     assert main(["course", *options]) == 0
     shown, errors = capfd.readouterr()
     assert errors == ""
-    assert shown.startswith(
-        "week 3: 13 exercises, submissions: 3\n\nAda            1 of 13   missing: central-difference"
-    )
     assert "Grace Hopper   0 of 13   wrong: softmax-backward; open: softmax-forward;" in shown
-    assert "write-the-checker" not in shown.partition("solved by")[0]
-    assert " and 8 more\nGrace" in shown
     assert "노암           0 of 13   missing: all" in shown
     rows = [*csv.DictReader(table.read_text(encoding="utf-8-sig").splitlines())]
     assert [(row["student"], row["right"], row["softmax-backward"]) for row in rows] == [
@@ -134,10 +128,6 @@ def test_verdicts_as_json_for_other_graders(submissions, capfd):
     assert sorted((submissions / "Grace Hopper" / "my-exercises").rglob("*")) == before
     assert main(["learn", "list", "--json", "--folder", str(folder)]) == 2
     assert main(["learn", "check", "--json", "--folder", str(folder / "none")]) == 2
-
-
-def test_every_week_has_exercises():
-    assert all(week.exercises for week in weeks())
 
 
 def test_the_files_for_other_services_are_what_the_package_asks_for(tmp_path, monkeypatch, capfd):

@@ -59,30 +59,6 @@ def test_broken_code_is_told_in_words(learn, text, said):
     assert "Traceback" not in words
 
 
-def test_a_byte_order_mark_is_no_fault(learn):
-    """As some editors write it."""
-    learn("list")
-    exercise = find("product-rule")
-    (learn.folder / exercise.file).write_text(exercise.solution, encoding="utf-8-sig")
-    assert learn("check", exercise.name)[0] == 0
-
-
-def test_a_missing_return_is_asked_for(learn):
-    learn("list")
-    (learn.folder / find("tanh-from-its-output").file).write_text("def backward(y, d_y):\n    d_y * (1 - y * y)\n")
-    assert "is there a `return`?" in " ".join(learn("check", "tanh-from-its-output")[1].split())
-
-
-def test_an_ellipsis_in_the_way_is_a_todo_not_done(learn):
-    learn("list")
-    for text in ("return 2.0 * ..., d_z", "for _ in ...: return x"):
-        (learn.folder / find("product-rule").file).write_text(f"def backward(x, y, d_z):\n    {text}\n")
-        status, words = learn("check", "product-rule")
-        assert status == 1
-        assert "The TODO is not done yet" in words
-        assert "learn hint" not in words
-
-
 def test_what_is_to_be_typed_names_exercise_and_folder(learn, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     learn("list")
@@ -152,15 +128,6 @@ def test_progress_that_cannot_be_read_is_put_aside(learn):
     progress.write_text("{nonsense")
     assert learn("list")[0] == 0
     assert (learn.folder / ".progress.json.unreadable").read_text() == "{nonsense"
-
-
-def test_an_unknown_name_and_a_folder_that_is_none(learn, capsys, tmp_path):
-    assert main(["learn", "check", "softmax-sideways", "--folder", str(learn.folder)]) == 2
-    assert "there is no exercise 'softmax-sideways'" in capsys.readouterr().err
-    assert not learn.folder.exists()
-    (tmp_path / "file").write_text("")
-    assert main(["learn", "list", "--folder", str(tmp_path / "file")]) == 2
-    assert "choose another --folder" in capsys.readouterr().err
 
 
 def at_each_look(monkeypatch, *actions):
