@@ -49,6 +49,12 @@ def written(x, result):
     return result
 
 
+def shown(values):
+    """Return values by name, of arrays their shapes."""
+    kinds = (bool, int, float, str, type(None))
+    return {key: x if isinstance(x, kinds) else getattr(x, "shape", type(x).__name__) for key, x in values.items()}
+
+
 @pytest.mark.filterwarnings("error")
 @cases_from_toml
 def test_what_a_call_says(call, text):
