@@ -1,40 +1,17 @@
 """Requests are read strictly: what is wrong is named."""
 
 import pytest
+from toml_cases import cases_from_toml, told
 
 from minitransformer import tracing
-from minitransformer.apps.explorer.body import Body, RequestError, describe_objective, read_edits, read_objective
+from minitransformer.apps.explorer import body
+from minitransformer.apps.explorer.body import describe_objective, read_edits, read_objective
 
 
-@pytest.mark.parametrize(
-    ("read", "said"),
-    [
-        (lambda: Body("trace", [], ("text",)), "trace: found [], expected an object"),
-        (lambda: Body("trace", {"txt": 1}, ("text",)), 'trace: found "txt", expected only text'),
-        (lambda: Body("trace", {}, ("text",)).text("text"), "trace: text is missing, expected a text"),
-        (lambda: Body("trace", {"text": 5}, ("text",)).text("text"), "trace: text is 5, expected a text"),
-        (lambda: Body("t", {"beam": True}, ("beam",)).integer("beam", 1, 1, 9), "beam is true, expected a whole"),
-        (lambda: Body("t", {"beam": 2.0}, ("beam",)).integer("beam", 1, 1, 9), "beam is 2.0, expected a whole number"),
-        (lambda: Body("t", {"beam": 10}, ("beam",)).integer("beam", 1, 1, 9), "beam is 10, expected a whole number"),
-        (lambda: Body("t", {"x": float("nan")}, ("x",)).number("x"), "x is nan, expected a number"),
-        (lambda: Body("t", {"x": 1e99}, ("x",)).number("x"), "x is 1e+99, expected a number from -1e+30 to 1e+30"),
-        (lambda: Body("t", {"x": [1, "2"]}, ("x",)).integers("x"), 'x is [1, "2"], expected a list'),
-        (lambda: Body("t", {"x": [1, -2]}, ("x",)).integers("x"), "x is [1, -2], expected a list"),
-        (lambda: Body("t", {"x": [1] * 9}, ("x",)).integers("x", most=8), "expected a list of at most 8"),
-        (lambda: Body("t", {"x": {}}, ("x",)).objects("x", 3), "x is {}, expected a list of at most 3 objects"),
-        (lambda: read_edits("trace", [{"kind": "explode"}]), 'trace: edit 1 has the kind "explode", expected one of'),
-        (lambda: read_edits("trace", [7]), "trace: edit 1 has the kind 7"),
-        (lambda: read_edits("t", [{"kind": "head_off", "step": "x"}]), "t: edit 1: head is missing"),
-        (lambda: read_edits("t", [{"kind": "head_off", "step": "x", "head": 1, "y": 2}]), 'found "y", expected only'),
-        (lambda: read_edits("t", [{"kind": "set_entry", "key": "k", "index": [0], "value": "NaN"}]), "value is"),
-        (lambda: read_objective("t", {"kind": "log_probability", "position": 1}), "t: objective: token is missing"),
-        (lambda: read_objective("t", "loss"), 't: objective: found "loss", expected an object'),
-    ],
-)  # fmt: skip
-def test_what_is_wrong_is_named(read, said):
-    with pytest.raises(RequestError) as caught:
-        read()
-    assert said in str(caught.value)
+@cases_from_toml
+def test_a_call_has_its_answer(call, said):
+    """What is read, or the whole message about what is wrong."""
+    assert told(call, vars(body)) == said
 
 
 def test_edits_of_every_kind_are_read():

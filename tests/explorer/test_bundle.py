@@ -7,7 +7,7 @@ import shutil
 import subprocess
 
 import pytest
-from toml_cases import cases_from_toml, toml_table
+from toml_cases import cases_from_toml, told, toml_table
 
 from minitransformer.apps.explorer.bundle import bundle, page_files, single_page
 
@@ -32,9 +32,7 @@ def test_the_script_does_what_the_modules_do():
 
 @cases_from_toml
 def test_other_forms_are_refused(changes, said):
-    with pytest.raises(ValueError, match=r"module|found") as caught:
-        bundle(MODULES | changes, "app.js")
-    assert said in str(caught.value)
+    assert told('bundle(modules, "app.js")', {"bundle": bundle, "modules": MODULES | changes}) == f"ValueError: {said}"
 
 
 PAGE = {
@@ -46,23 +44,26 @@ PAGE = {
 
 
 def test_the_policy_allows_what_the_file_holds_and_nothing_else():
-    html = single_page(PAGE, {'type="application/json" id="saved"': "{}"})
-    script = re.search(r'<script type="module">(.*?)</script>', html, re.S)[1]
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    policy = re.search(r'Content-Security-Policy" content="(.*?)"', html)[1]
-    assert f"script-src 'sha256-{digest}';" in policy
-    assert policy.startswith("default-src 'none'")
-    assert "http" not in policy
-    assert "file:" not in policy
-    assert "file:" in single_page(PAGE, {}, beside=True)
-    assert "<style>p { color: red }</style>" in html
-    assert '<script type="application/json" id="saved">{}</script>' in html
-    assert "<\\/script>" in script
+    data = {'type="application/json" id="saved"': "{}", 'id="more"': "1"}
+    script = bundle({name: text.decode() for name, text in PAGE.items()}, "app.js").replace("</script", "<\\/script")
+    style, app = (
+        f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+        for text in (PAGE["style.css"].decode(), script)
+    )
+    for beside, files in ((False, ""), (True, " 'self' file:")):
+        policy = f"default-src 'none'; script-src {app}{files}; style-src {style}; img-src data:; base-uri 'none'; "
+        assert single_page(PAGE, data, beside) == (
+            '<!doctype html><meta charset="utf-8">\n<meta http-equiv="Content-Security-Policy" '
+            f"content=\"{policy}form-action 'none'\">\n<style>p {{ color: red }}</style>\n"
+            '<script type="application/json" id="saved">{}</script>\n<script id="more">1</script>\n'
+            f'<script type="module">{script}</script>\n'
+        )
 
 
-def test_a_page_without_its_script_is_refused():
-    with pytest.raises(ValueError, match=r"index\.html: found 0 scripts"):
-        single_page(PAGE | {"index.html": b"<p>"}, {})
+@pytest.mark.parametrize(("html", "n"), [(b"<p>", 0), (2 * PAGE["index.html"], 2)])
+def test_a_page_without_its_one_script_is_refused(html, n):
+    with pytest.raises(ValueError, match=rf"^index\.html: found {n} scripts, expected one: a module with src$"):
+        single_page(PAGE | {"index.html": html}, {})
 
 
 def test_the_page_is_small_and_can_be_one_file():

@@ -21,7 +21,9 @@ def test_statistics_are_those_of_the_finite_entries():
     assert set(statistics(np.array([np.nan])).values()) == {None}
     assert set(statistics(np.zeros((0, 3))).values()) == {0.0}
     assert statistics(np.array([True, False]))["mean"] == 0.5
-    assert statistics(np.array([1e300, -1e300]))["norm"] is None
+    beyond = {"mean": 0.0, "spread": None, "least": -1e300, "most": 1e300, "norm": None}
+    assert statistics(np.array([1e300, -1e300])) == beyond
+    assert statistics(np.array([1.7e308, 1.7e308]))["mean"] is None
 
 
 def test_statistics_of_a_long_array_are_those_of_its_blocks(monkeypatch):

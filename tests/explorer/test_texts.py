@@ -1,14 +1,11 @@
 """A run that continues texts, in the explorer: the same requests, with no source and no cross-attention."""
 
-import base64
-import gzip
-import json
 import re
 
 import pytest
 from toml_cases import cases_from_toml
 
-from minitransformer.apps.explorer import RequestError, save
+from minitransformer.apps.explorer import RequestError
 from minitransformer.data import END, UNKNOWN
 
 TEXT = "x1 = "
@@ -55,13 +52,3 @@ def test_what_cannot_be_answered_is_refused(text_session, body, said):
 
 def test_unknown_characters_are_named(text_session):
     assert text_session.translate({"text": "x€"})["notes"] == ["token 2 ('€') is unknown: the model reads <unk>"]
-
-
-def test_a_saved_file_holds_the_text(tmp_path, text_session):
-    [path] = save(tmp_path / "page.html", text_session, [TEXT], progress=lambda gradients: gradients[:1])
-    packed = re.search('id="saved" data-encoding="gzip">([^<]*)<', path.read_text(encoding="utf-8"))[1]
-    data = json.loads(gzip.decompress(base64.b64decode(packed)).partition(b"\n")[0])
-    [sentence] = data["sentences"]
-    assert sentence["translate"]["tree"] is None
-    assert sentence["traces"][0]["answer"]["source"] == []
-    assert not [key for key in sentence["traces"][0]["tensors"] if "encoder" in key]
