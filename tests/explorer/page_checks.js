@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { readFileSync, readdirSync } from "node:fs";
 import test from "node:test";
 import { element, texts } from "./page_document.js";
+import { compare } from "./page_visit.js";
 import { chart } from "./chart.js";
 import { diverging, largest } from "./colours.js";
 import { number, percent, shapeText } from "./dom.js";
@@ -376,9 +377,14 @@ test("one entry beside its central difference", async () => {
   assert.equal(root.querySelector("figcaption").textContent, "On the left rounding, which falls as 1/h; on the right the truncation of the difference, which rises with h². An error of 0 is drawn at 1e−17.");
   root.querySelector(".entry-answer").querySelectorAll("button").at(-1).listeners.click();
   same([app.changes[0].view, app.changes[0].draft.key, app.changes[0].draft.index], ["edit", STEP, [0, 1, 2]]);
-  app.state.entry = { key: `${STEP}:multi_head_attention.d_other`, index: [0] };
+  const { backward } = app.trace.steps.find((step) => step.key === STEP), other = `${STEP}:multi_head_attention.d_other`;
+  app.state.entry = { key: other, index: [0] };
+  await entryView(app, root)(new Set(["trace"]));
+  assert.equal(root.querySelector(".entry-answer").textContent, `Found no tensor ${other}; choose one from the list.`);
+  backward.push({ ...backward[0], key: other, name: "d_other" });
   await entryView(app, root)(new Set(["trace"]));
   assert.match(root.querySelector(".entry-answer").textContent, /is a value of the backward pass/);
+  backward.pop();
 });
 
 test("what is differentiated", () => {
@@ -794,4 +800,9 @@ test("a deep model fits: of each stack one layer is drawn in full, that of the c
   app.state.block = "";
   draw(new Set(["model"]));
   assert.equal(names().match(/Cross-attention/g).length, n);
+});
+
+test("the numbers that modules give names to", () => {
+  const numbers = readdirSync(".").filter((file) => /^(?!page_).*\.js$/.test(file)).flatMap((file) => [...readFileSync(file, "utf8").matchAll(/^(?:export )?const ([A-Z_]+ = -?[\d.e]+(?:, [A-Z_]+ = -?[\d.e]+)*);/gm)].map(([, found]) => `${file}: ${found}`));
+  compare(numbers, `${process.env.EXPLORER_TESTS}/numbers.txt`);
 });

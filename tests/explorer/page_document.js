@@ -185,7 +185,7 @@ export function openPage(html, { search = "", hash = "", language = "en" } = {})
   heard.clear();
   Object.defineProperty(globalThis, "navigator", { value: { language }, configurable: true });
   Object.assign(globalThis, { location, window: globalThis, addEventListener: (...given) => document.addEventListener(...given), themed: true,
-    setInterval: (tick) => { globalThis.tick = tick; return 1; }, setTimeout: () => 0, clearInterval: () => { globalThis.tick = null; }, localStorage: storage(),
+    setInterval: (tick) => { globalThis.tick = tick; return 1; }, later: [], tick: null, setTimeout: (act, after) => globalThis.later.push({ act, after }), clearInterval: () => { globalThis.tick = null; }, localStorage: storage(),
     history: { replaceState: (_, __, address) => { location.hash = address; } }, requestAnimationFrame: (draw) => { queueMicrotask(draw); } });
 }
 

@@ -6,7 +6,7 @@ import { readdirSync } from "node:fs";
 import test from "node:test";
 import { savedOf } from "./page_answers.js";
 import { outline } from "./page_document.js";
-import { address, compare, settle, visit } from "./page_visit.js";
+import { address, alarms, compare, settle, visit } from "./page_visit.js";
 
 const FOLDER = `${process.env.EXPLORER_TESTS}/drawings`;
 
@@ -90,6 +90,8 @@ const CASES = {
   "figure-low": [{ block: CROSS }, ["figure"], { height: 560 }],
   ...Object.fromEntries([700, 900, 1100].map((height) => [`figure-deep-${height}`, [{ block: "encoder.layers.0.self_attention" }, ["figure"], { height, model: { layers: 2 } }]])),
   "figure-options": [{ side: "backward" }, ["figure"], { model: { options: { norm: "rms", positions: "rotary", n_kv_heads: 1, n_heads: 2 } }, trace: { norm: "pre" } }],
+  "letters": [{ view: "attention" }, ["attention", "translate"], { rename: (text) => [...text][0] }],
+  "long-words": [{ view: "attention" }, ["attention", "translate"], { rename: (text) => text.repeat(4) }],
   "saved": [{ view: "edit", beam: "1", entry: `d:${FEED}.w1@1,2` }, ["translate", "edit", "entry", "objective"], { saved: {} }],
   "saved-attention": [{ view: "attention", side: "backward" }, ["attention", "objective"], { saved: { many: true } }],
   "saved-block": [block(CROSS, "backward", { entry: `d:${STEP}@0,1,2` }), ["block", "entry"], { saved: {} }],
@@ -112,6 +114,7 @@ for (const [name, [choices, parts, { then, saved, ...options } = {}]] of Object.
     then?.();
     await settle();
     compare(await drawingOf(page, parts), `${FOLDER}/${name}.txt`);
+    if (!options.refuse) assert.deepEqual([...page.errors, ...alarms()], []);
   });
 }
 

@@ -30,7 +30,7 @@ const give = (selector, value, kind = "input", n = 0) => [`${kind} “${value}�
   return $(selector, n).listeners[kind]?.(event($(selector, n)));
 }];
 const hear = (name, selector, more = {}, n = 0) => [`${name} ${JSON.stringify(more)} at ${selector}${n ? ` ${n}` : ""}`, () => $(selector, n).listeners[name](event($(selector, n), more))];
-const tick = ["tick", () => globalThis.tick?.()];
+const tick = ["tick", () => globalThis.tick?.()], later = ["what waits is done", () => globalThis.later.splice(0).forEach(({ act }) => act())];
 const go = (choices) => [`address ${JSON.stringify(choices)}`, () => { location.hash = `#${address(choices)}`; document.dispatchEvent({ type: "hashchange" }); }];
 const set = (choices) => [`set ${JSON.stringify(choices)}`, () => { explorer.set(choices); }];
 const wide = (width) => [`width ${width}`, () => resize(width)];
@@ -70,10 +70,17 @@ const STORIES = {
     give("#edit select", "sublayer_off", "change"), hear("submit", ".edit-form"), refuse(null), press("Reset"), press("Undo"), set({ text: "small words" }),
     set({ view: "edit", draft: { kind: "set_weight", step: MULTI, index: [0, 1, 2, 3], asked: 1 } }), set({ draft: { kind: "set_entry", key: STEP, index: [0, 2, 3], asked: 2 } })]],
   "entry": [{}, [give("#entry input", `d:${STEP}`), hear("input", "#entry input"), give("#entry input", "0 1 2", "input", 1), hear("submit", ".entry-form"), give("#entry input", "0, 9, 9", "input", 1), hear("submit", ".entry-form"), give("#entry input", "none"), hear("submit", ".entry-form"),
-    set({ side: "backward" }), press("Close"), set({ entry: { key: WEIGHTS, index: [0, 0, 0, 0] } }), press("Change this entry")]],
+    set({ side: "backward" }), press("Close"), set({ entry: { key: WEIGHTS, index: [0, 0, 0, 0] } }), press("Change this entry"), set({ side: "backward", entry: { key: "/cross_entropy", index: [] } }), set({ objective: { kind: "log_probability", position: 0, token: 4 } })]],
   "entry-saved": [{}, [give("#entry select", "0", "change"), give("#entry select", "", "change"), set({ entry: { key: STEP, index: [0, 0, 0] } }), set({ entry: { key: `${FEED}.w1`, index: [0, 0] } }), set({ beam: 2 }), set({ prefix: [4] })], { saved: {} }],
   "sentences-saved": [{}, [give("#translate select", "small words", "change"), give("#translate select", "two small words", "change"), set({ text: "other words" })], { saved: { many: true } }],
   "training-stopped": [{}, [refuse("stopped"), set({ view: "training" }), refuse(null), set({ text: "small words" })]],
+  "flow": [{}, [set({ view: "walk" }), later, set({ text: "small words" }), set({ side: "backward" }), later], { motion: true }],
+  "beyond": [{}, [go({ side: "backward", objective: "log_probability:9:5" }), go({ view: "walk", walk: "999" }), go({ view: "attention", head: "9", word: "9" }), go({ view: "block", block: "nowhere", value: "nothing" }), go({ entry: "x@0" }), go({ entry: `${STEP}@0,9,9` }),
+    go({ view: "training", checkpoint: "7" }), go({ beam: "99", alpha: "-1" }), go({ tour: "9" }), go({ text: " " })]],
+  "asked-again": [{}, ["model", "translate", "trace", "tensor", "difference", "sources", "formulas", "training"].flatMap((name) => [
+    [`refused: ${name}`, () => { refusing = (asked) => (asked === name ? [400, { error: `${name}: found \`x\`` }] : null); }],
+    set({ view: "training", text: "small words", side: "backward", entry: { key: `d:${STEP}`, index: [0, 1, 2] } }), set({ view: "block", block: CROSS, text: "two words" }), refuse(null), set({ view: "training" }), set({ view: "block", block: FEED, entry: null })])],
+  "many-tokens": [{}, [set({ view: "attention" }), click(".head-picture", 1), click("#attention summary"), set({ side: "backward" }), set({ view: "walk", walk: 3 }), set({ view: "block", block: CROSS })], { trace: { source: Array.from({ length: 45 }, (_, i) => 4 + i % 3), target: Array.from({ length: 42 }, (_, i) => 4 + i % 3) } }],
   "objective": [{ side: "backward" }, [give("#objective select", "log_probability", "change"), give("#objective select", "1", "change", 1), give("#objective select", "difference", "change"), give("#objective select", "3", "change", 3), give("#objective select", "loss", "change"), set({ side: "forward" })]],
   "tour": [{}, [press("Next"), press("Next"), press("Back"), press("Next"), press("Next"), press("Switch off all heads"), press("Switch them on"), click(".head-picture"), press("Next"), press("End the tour"), press("Tour"), press("Leave the tour")], { tour: true }],
   "tabs": [{}, [key("#tabs", "ArrowRight"), ...["ArrowRight", "ArrowLeft", "x"].map((name) => [`key ${name} at the first tab`, () => { $("#tab-attention").focus(); $("#tabs").listeners.keydown(event($("#tabs"), { key: name })); }]),
@@ -92,16 +99,15 @@ function few(mark, lines, most = 14) {
 for (const [name, [choices, acts, { saved, ...options } = {}]] of Object.entries(STORIES)) {
   test(`the story ${name}`, async () => {
     refusing = null;
-    const { asked } = await visit(address(choices), { ...options, saved: saved && savedOf(saved), refuse: () => refusing });
-    const lines = [location.hash], errors = [];
-    globalThis.console = { ...console, error: (error) => errors.push(`error: ${error.message}`) };
-    const look = () => [location.search + decodeURIComponent(location.hash), `focus: ${document.activeElement?.attributes.id ?? document.activeElement?.attributes["aria-label"] ?? document.activeElement?.textContent ?? ""}`, `tour left: ${localStorage.getItem("explorer-tour-left")}`, ...outline(document.documentElement)[0].map((line) => line.trimStart())];
+    const { asked, errors } = await visit(address(choices), { ...options, saved: saved && savedOf(saved), refuse: (asks) => (typeof refusing === "function" ? refusing(asks) : refusing) });
+    const lines = [location.hash];
+    const look = () => [location.search + decodeURIComponent(location.hash), `focus: ${document.activeElement?.attributes.id ?? document.activeElement?.attributes["aria-label"] ?? document.activeElement?.textContent ?? ""}`, `tour left: ${localStorage.getItem("explorer-tour-left") ?? ""}`, `ticks: ${Boolean(globalThis.tick)}`, `later: ${globalThis.later.map(({ after }) => after).join(" ")}`, ...outline(document.documentElement)[0].map((line) => line.trimStart())];
     let before = look();
     for (const [words, act] of acts) {
       asked.length = prevented = 0;
       act();
       for (let i = 0; i < 20; i += 1) await null;
-      const busy = document.querySelectorAll("[aria-busy=true]").map(({ tag, attributes, parent }) => attributes.id ?? (attributes.class || `${tag} in ${parent.attributes.id}`));
+      const busy = document.querySelectorAll("[aria-busy=true]").map(({ tag, attributes, parent }) => attributes.id ?? (attributes.class || `${tag} in ${parent.attributes.id ?? parent.tag}`));
       const waits = document.querySelectorAll("[role=status]").filter((one) => !one.hidden && /…/.test(one.textContent)).map((one) => one.textContent);
       await settle();
       const after = look(), count = (list) => list.reduce((counts, line) => counts.set(line, (counts.get(line) ?? 0) + 1), new Map());

@@ -16,8 +16,8 @@ export async function settle(turns = 3) {
   for (let quiet = 0; quiet < turns; quiet = pending ? 0 : quiet + 1) await later();
 }
 
-/** Answer requests; `asked` takes down each, and `refuse(name, body)` may return [status, answer]. */
-export function serve({ model = {}, trace = {}, training = {}, refuse = () => null } = {}) {
+/** Answer requests; `asked` takes down each, and `refuse(name, body)` may return [status, answer], and `rename` other texts of tokens. */
+export function serve({ model = {}, trace = {}, training = {}, refuse = () => null, rename = (text) => text } = {}) {
   const asked = [], kept = new Map();
   const answers = {
     model: () => modelOf(model), sources: () => sources, formulas: () => formulas, difference: () => difference, translate: translationOf,
@@ -40,7 +40,7 @@ export function serve({ model = {}, trace = {}, training = {}, refuse = () => nu
     await later();
     pending -= 1;
     const [status, answer] = refused ?? [200, answers[name](given)];
-    return { status, ok: status === 200, json: async () => JSON.parse(JSON.stringify(answer)) };
+    return { status, ok: status === 200, json: async () => JSON.parse(JSON.stringify(answer), (_, value) => (value?.text !== undefined && value.id !== undefined ? { ...value, text: rename(value.text) } : value)) };
   };
   return asked;
 }
@@ -59,16 +59,30 @@ export async function visit(hash = "", { tour = false, saved = null, wide = true
     element.textContent = JSON.stringify(saved);
     document.body.append(element);
   }
+  const errors = [];
+  globalThis.console = { ...console, error: (error) => errors.push(`error: ${error.message}`) };
   await import(`./app.js?${visits += 1}`);
   await settle();
-  return { app: window.explorer, asked };
+  return { app: window.explorer, asked, errors };
 }
 
 /** Return choices as they stand in the address. */
 export const address = (choices) => Object.entries(choices).map(([name, value]) => `${name}=${encodeURIComponent(typeof value === "string" ? value : JSON.stringify(value))}`).join("&");
 
+/** What no page may say: a value that is missing, or the text of an error. */
+const WRONG = /\bundefined\b|\bNaN\b|\bInfinity\b|\[object |[a-z]Error\b|Traceback|=null\b|“null”|could not be opened/;
+
+/** Refuse lines that show something is wrong, unless they are to be there, and alerts on a page that nothing has refused. */
+export function sound(lines, expected = () => false) {
+  assert.deepEqual(lines.filter((line) => WRONG.test(line) && !expected(line)), []);
+}
+
+/** Return what the page says is wrong. */
+export const alarms = () => document.querySelectorAll("[role=alert]").filter((one) => !one.hidden && one.textContent).map((one) => one.textContent);
+
 /** Compare lines with those of a file; with DRAW=1 in the environment, write the file. */
 export function compare(found, file) {
+  sound(found);
   if (process.env.DRAW) {
     mkdirSync(dirname(file), { recursive: true });
     writeFileSync(file, `${found.join("\n")}\n`);

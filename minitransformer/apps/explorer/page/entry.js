@@ -78,8 +78,10 @@ export function view(app, root) {
     const asks = forwardKey(entry.key, shapes);
     refusal.textContent = "";
     if (!shapes.has(asks)) {
-      return answer.replaceChildren(el("p", {},
-        t("{key} is a value of the backward pass. It has no counterpart in the forward pass to which h could be added, so there is no difference to compute.", entry)));
+      const backward = app.trace.steps.some((step) => step.backward.some((line) => line.key === entry.key));
+      return answer.replaceChildren(el("p", {}, backward
+        ? t("{key} is a value of the backward pass. It has no counterpart in the forward pass to which h could be added, so there is no difference to compute.", entry)
+        : t("Found no tensor {key}; choose one from the list.", entry)));
     }
     if (isConstant(app.trace, asks)) {
       return answer.replaceChildren(el("p", {}, t("{key} is a constant input. The backward pass computes no gradient of it.", { key: asks })));
