@@ -64,6 +64,7 @@ OBJECTIVE = {"kind": "log_probability", "position": 0, "token": 5}
         ("session", TEXTS, OBJECTIVE, True, False, [0, 2]),
         ("session", TEXTS[1:], OBJECTIVE, False, True, [2]),
         ("session", TEXTS, None, True, True, [0, 1]),
+        ("session", TEXTS, None, False, "for one of the sentences", [0, 1]),
         ("text_session", ["x1 = "], None, False, False, [0, 1]),
     ],
 )
@@ -73,7 +74,9 @@ def test_a_whole_file(tmp_path, request, monkeypatch, of, texts, objective, exte
     chosen = ["decoder.layers.0.self_attention.w_out", "/linear"]
     monkeypatch.setattr(session.models, "steps", lambda: steps)
     monkeypatch.setattr(saved, "_gradients", lambda *given, few: [*chosen[: 1 + (not few)]])
-    monkeypatch.setattr(saved, "MANY_PARAMETERS", 20 if large else 10**9)
+    least = min(saved._size(session.trace({"text": text})) for text in texts)
+    monkeypatch.setattr(saved, "MANY_PARAMETERS", 20 if large is True else 10**9)
+    monkeypatch.setattr(saved, "MANY_NUMBERS", least if large else 10**9)
     monkeypatch.setattr(saved, "BEAM", 2)
     seen = []
     page, *beside = save(

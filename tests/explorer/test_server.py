@@ -6,6 +6,7 @@ import re
 import socket
 import threading
 from contextlib import ExitStack, contextmanager, suppress
+from types import SimpleNamespace
 
 import pytest
 from toml_cases import cases_from_toml, toml_table
@@ -38,6 +39,8 @@ class Talking:
                 return {"x": float("nan")}
             case "deep":
                 raise RecursionError("maximum recursion depth exceeded")
+            case "lack":
+                raise KeyError("oh")
             case "wait":
                 self.entered.set()
                 assert self.leave.wait(10)
@@ -126,7 +129,11 @@ def test_one_request_at_a_time_uses_the_model(server, talking, monkeypatch):
     assert ask(server, "/{}/")[0] == 200
     talking.leave.set()
     first.join()
+    waited = []
+    lock = SimpleNamespace(acquire=lambda **given: waited.append(given) or True, release=lambda: waited.append("end"))
+    monkeypatch.setattr(server, "busy", lock)
     assert ask(server, "/{}/translate", {})[0] == 200
+    assert waited == [{"timeout": module.PATIENCE}, "end"]
 
 
 def test_only_requests_that_run_the_model_have_a_time_limit_and_run_alone(talking, monkeypatch):
@@ -245,8 +252,11 @@ def test_a_second_server_finds_another_port(talking):
         assert first.server_port != second.server_port
         assert first.token != second.token
         assert first.address == f"http://127.0.0.1:{first.server_port}/{first.token}/"
-        with pytest.raises(PortError, match=f"port {first.server_port} cannot be used: .*; choose another one"):
-            Explorer(talking, first.server_port)
+        for port in (first.server_port, 70_000):
+            said = f"^port {port} cannot be used: .*; choose another one, or leave the port out$"
+            with pytest.raises(OSError, match=said) as caught:
+                Explorer(talking, port)
+            assert caught.type is PortError
 
 
 def test_a_body_may_be_as_long_as_is_said(server, monkeypatch):

@@ -243,10 +243,13 @@ def test_windows_that_do_not_exist_are_refused(session, trace, change, said):
 
 
 def test_traces_are_forgotten_when_others_are_asked_for(session, trace, monkeypatch):
-    monkeypatch.setattr(session, "_traces", type(session._traces)(1, 1))
-    first = session.trace({"text": TEXT})["id"]
-    session.trace({"text": "one"})
-    with pytest.raises(RequestError, match="no longer kept"):
+    size = sum(array.nbytes for array in session._find_trace(trace["id"]).trace.arrays.values())
+    for most, most_bytes, kept in ((2, 2 * size, True), (1, 2 * size, False), (2, 2 * size - 1, False)):
+        monkeypatch.setattr(session, "_traces", type(session._traces)(most, most_bytes))
+        first = session.trace({"text": TEXT})["id"]
+        session.trace({"text": TEXT, "objective": {"kind": "loss"}, "checkpoint": 1, "target": [5] * 6})
+        assert (session._traces.get(first) is not None) == kept
+    with pytest.raises(RequestError, match=f"^the trace {first!r} is no longer kept; ask for it again with `trace`$"):
         session.tensor({"trace": first, "key": "/linear"})
 
 

@@ -85,7 +85,7 @@ export class Heatmap {
     this.#layOut();
   }
 
-  /** Go to an index of the leading axes. */
+  /** Go to an index of the leading axes, if they have it. */
   turnTo(at) {
     if (at.length === this.#leading.length && at.every((i, axis) => i < this.#leading[axis])) this.#goTo(at);
   }
@@ -100,7 +100,7 @@ export class Heatmap {
   /** Mark one entry, and go to it along the leading axes. */
   select(index) {
     this.#chosen = index;
-    if (index && index.length === this.#shape.length && this.#shape.length > 2) this.#goTo(index.slice(0, -2));
+    if (index && index.length === this.#shape.length && this.#shape.length > 2) this.turnTo(index.slice(0, -2));
     this.#read();
     this.#draw();
   }
