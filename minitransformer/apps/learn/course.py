@@ -155,19 +155,14 @@ def _say(name: str, **values: object) -> str:
 
 
 def _overview() -> str:
+    rows = []
+    for week in weeks():
+        tutorials = ", ".join(str(tutorial.number) for tutorial in week.tutorials)
+        cells = (said(week.title), tutorials, f"{len(week.exercises)}", ", ".join(map(str, week.patients)))
+        rows.append(_say("row", week=week, cells=" | ".join(cells)))
     return _say(
         "overview",
-        rows="\n".join(
-            _say(
-                "row",
-                week=week,
-                title=said(week.title),
-                tutorials=", ".join(str(tutorial.number) for tutorial in week.tutorials),
-                exercises=len(week.exercises),
-                patients=", ".join(map(str, week.patients)),
-            )
-            for week in weeks()
-        ),
+        rows="\n".join(rows),
         weeks=len(weeks()),
         exercises=len(bank()),
         tutorials=sum(len(week.tutorials) for week in weeks()),
