@@ -20,7 +20,7 @@ export async function settle(turns = 3) {
 export function serve({ model = {}, trace = {}, training = {}, refuse = () => null, rename = (text) => text } = {}) {
   const asked = [], kept = new Map();
   const answers = {
-    model: () => modelOf(model), sources: () => sources, formulas: () => formulas, difference: () => difference, translate: translationOf,
+    model: () => modelOf(model), sources: () => sources, formulas: () => formulas, difference: () => difference, translate: (body) => ({ ...translationOf(body), ...(model.alone ? { source: [] } : {}) }),
     trace: (body) => {
       const found = traceOf({ ...trace, ...body, id: `trace ${JSON.stringify([body.objective, body.edits, body.text, body.checkpoint])}`, ...(body.target ? { target: body.target.filter((id) => id !== 2) } : { target: undefined }) });
       kept.set(found.id, found);
