@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from toml_cases import cases_from_toml
 
 from minitransformer.apps.bench import CONFIGURATIONS, Workload, growth
 from minitransformer.apps.cli import main
@@ -69,18 +68,3 @@ def test_processes_need_an_mpi(monkeypatch, capsys):
     monkeypatch.setattr("minitransformer.apps.bench.scaling.find_spec", lambda name: None)
     assert main(["bench", "--processes"]) == 2
     assert 'install it with `pip install "minitransformer[mpi]"`' in capsys.readouterr().err
-
-
-@cases_from_toml
-def test_bad_input_is_refused_before_the_measuring_begins(monkeypatch, tmp_path, capsys, arguments, message):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "file").write_text("not a folder")
-    monkeypatch.setattr("minitransformer.apps.bench.measure_speed", pytest.fail)
-    monkeypatch.setattr("minitransformer.apps.bench.measure_growth", pytest.fail)
-    monkeypatch.setattr("minitransformer.apps.bench.measure_decoding", pytest.fail)
-    monkeypatch.setattr("minitransformer.apps.bench.measure_processes", pytest.fail)
-    assert main(["bench", *arguments]) == 2
-    captured = capsys.readouterr()
-    assert message in captured.err
-    assert captured.out == ""
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]

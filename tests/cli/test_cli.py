@@ -224,25 +224,6 @@ def test_attention(run, tmp_path, monkeypatch, capsys):
     assert "--out writes .png, .pdf, .svg, found" in capsys.readouterr().err
 
 
-@cases_from_toml
-def test_bad_input_is_refused_before_any_work(tmp_path, monkeypatch, capsys, arguments, message):
-    monkeypatch.chdir(tmp_path)
-    assert main(arguments) == 2
-    captured = capsys.readouterr()
-    assert message in captured.err
-    assert "Traceback" not in captured.err
-    assert captured.out == ""
-    assert list(tmp_path.iterdir()) == []
-
-
-@cases_from_toml
-def test_words_that_are_off_end_with_status_2(arguments, capsys):
-    with pytest.raises(SystemExit) as error:
-        main(arguments)
-    assert error.value.code == 2
-    assert "usage:" in capsys.readouterr().err
-
-
 def test_a_run_is_not_overwritten_unasked(run, capsys):
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
     assert main(["train", *SMALL, "--out", str(run)]) == 2

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from toml_cases import cases_from_toml
 
 from minitransformer.apps.cli import main
 from minitransformer.apps.paper import paths
@@ -110,22 +109,3 @@ def test_extrapolation_of_positions(monkeypatch, tmp_path, capsys):
     assert f"at 12, other symbols in the second half: rotary {garbled[0]:.1f}, none {garbled[1]:.1f}" in out
     # The symbol is never far.
     assert lines[1].split()[2:7] == [*(f"{100 * accuracy:.1f}" for accuracy in tests), "-", "-"]
-
-
-@cases_from_toml
-def test_extrapolation_refuses_what_does_not_go_together(monkeypatch, capsys, arguments, message):
-    for name in ("positions", "extrapolation"):
-        monkeypatch.setattr(f"minitransformer.apps.cli.extrapolation.measure_{name}", pytest.fail)
-    assert main(["extrapolation", *arguments]) == 2
-    assert capsys.readouterr().err == f"minitransformer extrapolation: {message}\n"
-
-
-@pytest.mark.parametrize("command", ["paths", "recall", "extrapolation"])
-def test_bad_input_is_refused_before_the_measuring_begins(monkeypatch, tmp_path, capsys, command):
-    monkeypatch.chdir(tmp_path)
-    what = "positions" if command == "extrapolation" else command
-    monkeypatch.setattr(f"minitransformer.apps.cli.{command}.measure_{what}", pytest.fail)
-    assert main([command, "--plot", "picture.txt"]) == 2
-    captured = capsys.readouterr()
-    assert captured.err.startswith(f"minitransformer {command}: --plot writes .png, .pdf, .svg, found picture.txt")
-    assert captured.out == ""

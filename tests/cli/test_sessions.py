@@ -1,6 +1,8 @@
 """Sessions at the command line, from `test_sessions.toml`: the status and the whole text of every command.
 
-In an expected text, `<...>` stands for anything in a line, such as a measured figure; alone in a line, for any lines.
+In an expected text, `<...>` stands for anything in a line, such as a measured figure; alone in a line, for any lines;
+`<d>` for a digit.
+The files that a step shows are compared with `approved_files/`.
 """
 
 import json
@@ -11,6 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
+from approved import check_approved
 from toml_cases import toml_table
 
 from minitransformer.apps.cli import main, train
@@ -35,7 +38,9 @@ def prepare(solve=(), edit=(), write=None, open=None):
         Path("my-exercises", find(name).file).write_text(find(name).solution.replace(old, new), encoding="utf-8")
     for path, text in (write or {}).items():
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        Path(path).write_text(text, encoding="utf-8")
+        solution = re.fullmatch("<solution of (.*)>", text)
+        Path(path).write_text(find(solution[1]).solution if solution else text, encoding="utf-8")
+        os.utime(path, (1e9, 1e9))
     if open is not None:
         done = [exercise.name for exercise in bank() if exercise.name not in open]
         progress = {"done": done, "hints": {}, "current": open[0]}
@@ -43,7 +48,7 @@ def prepare(solve=(), edit=(), write=None, open=None):
 
 
 def pattern_of(text):
-    lines = (re.escape(line).replace(re.escape("<...>"), ".*") for line in text.split("\n"))
+    lines = (re.escape(line).replace(re.escape("<...>"), ".*").replace("<d>", r"\d") for line in text.split("\n"))
     return "\n".join("(?s:.*)" if line == ".*" else line for line in lines)
 
 
@@ -58,6 +63,7 @@ def test_a_session_prints_what_is_expected(name, tmp_path, monkeypatch, capsys, 
     monkeypatch.setattr(time, "sleep", stop)  # what waits for another saved file gets Ctrl-C
     monkeypatch.setattr(train, "draw_parts", lambda *_: None)
     monkeypatch.setattr(visit, "_train", lambda *_: json.loads(REPORT.read_text(encoding="utf-8")))
+    shown = []
     for step in SESSIONS[name]:
         prepare(**{key: step[key] for key in ("solve", "edit", "write", "open") if key in step})
         standard_input(step.get("input", "").encode())
@@ -70,3 +76,7 @@ def test_a_session_prints_what_is_expected(name, tmp_path, monkeypatch, capsys, 
         for one, other in zip(expected, found, strict=True):
             if not re.fullmatch(pattern_of(one), other):
                 assert other == one, step["command"]
+        for path in sorted(path for pattern in step.get("show", ()) for path in Path().glob(pattern)):
+            shown.append(f"==> {path.as_posix()} <==\n{path.read_text(encoding='utf-8')}")
+    if shown:
+        check_approved(Path(__file__).with_name("approved_files") / f"{name}.txt", "\n".join(shown))

@@ -4,7 +4,6 @@ import json
 import re
 
 import pytest
-from toml_cases import cases_from_toml
 
 from minitransformer.apps.cli import main
 from minitransformer.apps.paper import costs, paths, table1
@@ -41,16 +40,6 @@ def test_from_the_first_word_to_the_picture(monkeypatch, tmp_path, capsys):
     assert list(rows) == ["self-attention", "recurrent", "convolutional", "restricted self-attention"]
     assert rows["recurrent"]["sequential"]["points"][-1] == {"n": 16, "steps": 16}
     assert picture.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
-
-
-@cases_from_toml
-def test_bad_input_is_refused_before_the_measuring_begins(monkeypatch, tmp_path, capsys, arguments, message):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("minitransformer.apps.cli.table1.measure_table1", pytest.fail)
-    assert main(["table1", *arguments]) == 2
-    captured = capsys.readouterr()
-    assert message in captured.err
-    assert captured.out == ""
 
 
 def test_a_gpu_has_nothing_to_count(monkeypatch, capsys):

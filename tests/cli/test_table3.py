@@ -5,7 +5,6 @@ import re
 from functools import partial
 
 import pytest
-from toml_cases import cases_from_toml
 
 from minitransformer.apps.cli import main
 from minitransformer.apps.paper import table3
@@ -131,10 +130,3 @@ def test_means_are_compared_with_the_base():
     assert max(map(len, lines)) <= 100
     two = format_means([(ROWS[0], results(base)), *((row, results(learned)) for row in ROWS[1:3])])
     assert sum(f"  {min(1, 2 * d.p):.3f}  " in line for line in two) == 4  # p is that of two rows
-
-
-@cases_from_toml
-def test_bad_input(arguments, words, capsys, tmp_path):
-    assert main(["table3", *arguments, "--out", str(tmp_path / "t")]) == 2
-    assert words in capsys.readouterr().err
-    assert not (tmp_path / "t").exists()

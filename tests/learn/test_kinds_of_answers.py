@@ -2,9 +2,11 @@
 
 import warnings
 from functools import wraps
+from pathlib import Path
 
 import numpy as np
 import pytest
+from approved import check_approved
 
 from minitransformer.apps.learn import bank
 from minitransformer.apps.learn.referee import judge
@@ -39,6 +41,10 @@ KINDS = {
     "flat": lambda value: np.append(np.ravel(value), 0.5),
     "empty": lambda value: np.zeros((0, 3)),
     "turned": lambda value: np.asarray(value, dtype=float).T * 1.5,
+    "transposed": lambda value: np.asarray(value).T,
+    "doubled": lambda value: 2 * np.asarray(value, dtype=float),
+    "negative": lambda value: -np.asarray(value, dtype=float),
+    "a list": lambda value: np.asarray(value).tolist(),
     "NaN": like(np.nan),
     "infinite": like(np.inf),
     "minus infinity": like(-np.inf),
@@ -86,6 +92,9 @@ KINDS = {
 
 SEVERAL_ANSWERS = ("find-the-wrong", "a-cotangent-that-shows-it")
 """Exercises to which other results may be right too begin with these."""
+APPROVED = ("an extra last axis", "a row too many", "transposed", "doubled", "negative", "zeros", "one NaN", "integers")
+APPROVED += ("half", "complex", "text", "None", "a tuple of two", "a list")
+"""The kinds, and parts of them, of which every word is approved."""
 
 
 def in_part(change, key):
@@ -140,10 +149,14 @@ def test_results_of_every_kind_are_told_by_the_check(exercise):
     if isinstance(value, tuple | list | dict) and value:
         for kind, change in KINDS.items():
             ways[f"{kind}, last part"] = in_part(change, -1)
-    problems = []
+    problems, texts = [], {}
     for kind, change in ways.items():
         verdict, pairs = judged(exercise, change)
         several = exercise.name.startswith(SEVERAL_ANSWERS) or all(alike(*pair) for pair in pairs)
         if verdict.failed or "Calling your code failed" in verdict.words or verdict.right > several:
             problems.append(f"{kind}: {verdict.words or 'right'}")
+        if kind.removesuffix(", last part") in APPROVED:
+            texts.setdefault(verdict.words or "right", []).append(kind)
     assert not problems, "\n".join(problems)
+    text = "\n\n".join(f"## {'; '.join(kinds)}\n\n{words}" for words, kinds in texts.items()) + "\n"
+    check_approved(Path(__file__).parent / "approved_kinds" / f"{exercise.name}.txt", text)
