@@ -79,4 +79,4 @@ def test_a_session_prints_what_is_expected(name, tmp_path, monkeypatch, capsys, 
         for path in sorted(path for pattern in step.get("show", ()) for path in Path().glob(pattern)):
             shown.append(f"==> {path.as_posix()} <==\n{path.read_text(encoding='utf-8')}")
     if shown:
-        check_approved(Path(__file__).with_name("approved_files") / f"{name}.txt", "\n".join(shown))
+        check_approved(Path(__file__).with_name("approved_files") / f"{'-'.join(name.split())}.txt", "\n".join(shown))

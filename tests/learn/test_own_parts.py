@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from approved import check_approved
 from toml_cases import cases_from_toml
 
 from minitransformer import ops
@@ -187,6 +188,28 @@ def test_other_models_can_be_trained_too(solved, changes):
         for loss in losses:
             found = shared_step(own.model.train(), own.optimiser, batch, 0.01, smoothing)
             assert float(found) == pytest.approx(float(loss), rel=1e-4)
+
+
+@pytest.mark.parametrize("changes", [{}, LATER], ids=["paper", "later"])
+def test_parts_are_handed_what_is_approved(solved, changes, request):
+    own, parts, handed = trainer(**changes), Parts.open(solved), {}
+
+    def noted(name, function):
+        def called(*inputs):
+            handed.setdefault(name, {})["; ".join(map(kind_of, inputs))] = None
+            return function(*inputs)
+
+        return called
+
+    with Parts(solved, {name: noted(name, function) for name, function in parts.functions.items()}).in_place():
+        shared_step(own.model.train(), own.optimiser, next(iter(own.batches.epoch(0))), 0.01, 0.1)
+        own.evaluate(own.corpus.held_out[:2], own.model)
+    text = "".join("\n  ".join([name, *handed[name]]) + "\n" for name in sorted(handed))
+    check_approved(Path(__file__).parent / "approved_parts" / f"{request.node.callspec.id}.txt", text)
+
+
+def kind_of(given):
+    return f"{given.dtype} {given.shape}" if isinstance(given, np.ndarray) else type(given).__name__
 
 
 def test_the_gradients_of_several_workers_are_added_up(solved):
