@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
+from itertools import takewhile
 from typing import Any, Self
 
 from minitransformer.data.extras import MissingExtraError
@@ -82,12 +83,11 @@ class TokenizerJson(Tokeniser):
 
     def decode(self, ids: Iterable[int]) -> str:
         """Turn ids into text."""
-        theirs = []
-        for i in ids:
-            if i == END:
-                break
-            if i > UNKNOWN and self._theirs[i] < self._tokenizer.get_vocab_size():
-                theirs.append(self._theirs[i])
+        return self._text(takewhile(lambda i: i != END, ids))
+
+    def _text(self, ids: Iterable[int]) -> str:
+        """Return the text of ids; a prompt may contain an end, such as that of a turn in a chat."""
+        theirs = [self._theirs[i] for i in ids if i > UNKNOWN and self._theirs[i] < self._tokenizer.get_vocab_size()]
         text: str = self._tokenizer.decode(theirs, skip_special_tokens=False)
         return text
 
@@ -97,8 +97,7 @@ class TokenizerJson(Tokeniser):
         pending: list[int] = []
         for i in ids:
             pending.append(i)
-            old = self.decode(known)
-            text = self.decode([*known, *pending])[len(old) :]
+            text = self._text([*known, *pending])[len(self._text(known)) :]
             if (text and not text.endswith("\N{REPLACEMENT CHARACTER}")) or len(pending) == MOST_BYTES:
                 yield text
                 known, pending, text = [*known, *pending][-CONTEXT:], [], ""

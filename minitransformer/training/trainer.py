@@ -343,7 +343,7 @@ class Trainer:
         of_start = self.configuration.training.lora is not None
         return {name: p.data for name, p in self.model.named_parameters() if of_start and not p.requires_grad}
 
-    def _merged(self) -> Transformer | LanguageModel:
+    def merged(self) -> Transformer | LanguageModel:
         """Return the model to measure, which with LoRA is one with merged weights."""
         if self.configuration.training.lora is None:
             return self.model
@@ -355,7 +355,7 @@ class Trainer:
         self, held_out: list[tuple[str, str]] | str, model: Transformer | LanguageModel | None = None
     ) -> Scores | TextScores:
         """Measure the model, or another with its tokens, on pairs of texts, greedily, or on one text."""
-        model = model or self._merged()
+        model = model or self.merged()
         if isinstance(model, LanguageModel) or isinstance(held_out, str):
             assert isinstance(model, LanguageModel)
             assert isinstance(held_out, str)

@@ -55,7 +55,7 @@ def write_texts(
     rng = np.random.default_rng(seed)
     tokens = sample(model, np.zeros((n, 0), dtype=np.int64), window, SamplingOptions(), rng, forbidden=[UNKNOWN])
     written = np.stack(list(islice(tokens, length)), axis=1)
-    return ["".join(tokeniser.tokens[i] for i in row) for row in written.tolist()]
+    return ["".join(tokeniser.stream([], row)) for row in written.tolist()]
 
 
 def write_by_trigram(trigram: Trigram, tokeniser: Tokeniser, n: int, length: int, seed: int = 0) -> list[str]:
@@ -67,7 +67,7 @@ def write_by_trigram(trigram: Trigram, tokeniser: Tokeniser, n: int, length: int
             p = trigram.next(np.array(ids[-2:], dtype=np.int64))
             p[SPECIAL] = 0
             ids.append(int(draw(p / p.sum(), rng)))
-        texts.append("".join(tokeniser.tokens[i] for i in ids))
+        texts.append("".join(tokeniser.stream([], ids)))
     return texts
 
 

@@ -74,7 +74,7 @@ def test_logits_gradients_and_continuations_are_theirs(opened):
     theirs, ids = tokenizer.encode(TEXT).ids, run.target.encode(TEXT)
     begins = run.options.model.start_token
     assert len(ids) == len(theirs) - begins
-    assert run.target.decode(ids) == "".join(run.target.stream([], ids)) == TEXT
+    assert run.target.decode(ids) == "".join(run.target.stream([2], ids)) == TEXT  # also after an end
     rows = np.array(run.target._theirs)
     known = rows >= 0
     known[1] &= begins  # otherwise a copy of the end, which is never written
@@ -134,8 +134,8 @@ def test_greedy_continuations_are_theirs_also_beyond_a_cache_without_a_prompt_an
     text = generate(eos_token_id=None)
     written = [int(i) for (i,) in islice(sample(run.model, [run.target.encode(TEXT)], window, greedy), n)]
     assert [run.target._theirs[i] for i in written] == text
-    with torch.no_grad():  # which begins with bos_token_id, whether or not its tokeniser adds it to a text
-        wanted = model.generate(max_new_tokens=6, do_sample=False, eos_token_id=None, suppress_tokens=[0, 1])
+    # without a prompt, theirs begins with bos_token_id, whether or not its tokeniser adds it to a text
+    wanted = model.generate(max_new_tokens=6, do_sample=False, eos_token_id=None, suppress_tokens=[0, 1])
     written = islice(sample(run.model, np.zeros((1, 0), int), window, greedy, forbidden=[run.target.ours[1]]), 6)
     assert [run.target._theirs[int(i)] for (i,) in written] == wanted[0, 1:].tolist()
     for turn, ends in enumerate(([text[4]], [303, text[4]], [text[7], text[6]])):
@@ -158,8 +158,7 @@ def test_a_long_prompt_padding_and_a_cache_change_nothing(opened):
     assert len(long) > window
     written = [int(i) for (i,) in islice(sample(run.model, [long], window, greedy), 8)]
     read = [run.target._theirs[i] for i in [1] * run.options.model.start_token + long[-(window // 2) :]]
-    with torch.no_grad():
-        wanted = model.generate(torch.tensor([read]), max_new_tokens=8, do_sample=False, eos_token_id=None)
+    wanted = model.generate(torch.tensor([read]), max_new_tokens=8, do_sample=False, eos_token_id=None)
     assert [run.target._theirs[i] for i in written] == wanted[0, len(read) :].tolist()
 
     rows, lengths = np.zeros((3, 20), int), (20, 7, 1)
@@ -221,17 +220,21 @@ def test_it_is_looked_at_trained_on_and_written_for_transformers(tmp_path, capsy
     edited = session.trace({"text": "The animal", "edits": [{"kind": "head_off", "step": step, "head": 1}]})
     assert edited["prediction"]["before"] != edited["prediction"]["after"]
     options = ["--steps", "1", "--workers", "2", "--loss-block", "8", "--label-smoothing", "0.1", "--window", "20"]
+    options += ["--lora", "2"] * (name == "mistral")
     options = ["--from", run, "--text", text, "--out", on, *options, "--keep-good", text]
     assert main(["train", "characters", *options, text]) == 2
     assert "found 2 files in --keep-good, expected one text" in capsys.readouterr().err
     assert main(["train", "characters", *options]) == 0
     assert set(json.loads((tmp_path / "on" / "adaptation.json").read_text())) == {"held out", "kept good"}
+    last, rng = mt.training.load(on, "last"), np.random.default_rng(1)
+    shown = sample(last.model, np.zeros((1, 0), int), 20, SamplingOptions(temperature=0.8), rng, forbidden=[3])
+    shown = "".join(last.target.stream([], [int(i) for (i,) in islice(shown, 160)]))
+    assert shown.replace("\n", "") in capsys.readouterr().out.replace("\n  | ", "")
     assert main(["heads", on, "--pairs", "8"]) == 0
-    capsys.readouterr()
     assert main(["export", on, "--to", "huggingface", "--out", there]) == 0
     assert ("note: config.json says that a text has at most 20 tokens" in capsys.readouterr().out) == (name != "gpt2")
     first, adapted = mt.load(run), mt.load(on)
-    assert not np.array_equal(first.model.output.data, adapted.model.output.data)
+    assert not np.array_equal(*(one.model.decoder.layers[0].self_attention.w_in.data for one in (first, adapted)))
     ids = np.array([adapted.target.encode("The animal didn't")])
     found = adapted.model.decode(ids).numpy()[..., list(map(adapted.target.ours.get, range(304)))]
     theirs = transformers.AutoModelForCausalLM.from_pretrained(there)
@@ -283,6 +286,9 @@ def test_weights_in_several_files_and_of_16_bits(tmp_path):
     model.save_pretrained(tmp_path / "theirs", max_shard_size="10KB")
     assert len([*(tmp_path / "theirs").glob("model-*.safetensors")]) > 1
     state = read_huggingface(tmp_path / "theirs").state
+    save(tmp_path / "small", "qwen2", vocab_size=290)
+    with pytest.raises(FileError, match="has tokens up to 299, expected ids below 290, the vocab_size"):
+        read_huggingface(tmp_path / "small")
     wanted = model.model.layers[1].mlp.down_proj.weight.detach().float().numpy().T
     np.testing.assert_array_equal(state["decoder.layers.1.feed_forward.w2"], wanted)
 

@@ -37,11 +37,11 @@ def describe_text_scores(scores: TextScores) -> list[str]:
 def describe_progress(trainer: Trainer, scores: TextScores) -> list[str]:
     """Return lines about a model in training: its score, and a little of what it writes."""
     lines = [f"step {trainer.step:,}: {scores.bits:.3f} bits per held-out character; it writes"]
-    model, rng = trainer.model, np.random.default_rng(trainer.step)
+    model, rng = trainer.merged(), np.random.default_rng(trainer.step)
     assert isinstance(model, LanguageModel)
     prompt, window = np.zeros((1, 0), dtype=np.int64), trainer.configuration.data.window
     tokens = sample(model, prompt, window, SamplingOptions(temperature=0.8), rng, forbidden=[UNKNOWN])
-    text = "".join(trainer.target.tokens[int(token)] for (token,) in islice(tokens, SHOWN))
+    text = "".join(trainer.target.stream([], [int(token) for (token,) in islice(tokens, SHOWN)]))
     width = columns() - 4
     parts = [line[i : i + width] for line in text.split("\n") for i in range(0, max(len(line), 1), width)]
     return lines + [f"  | {part}" for part in parts]

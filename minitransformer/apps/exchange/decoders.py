@@ -56,12 +56,13 @@ def read_decoder(folder: Path, config: Fields) -> Published:
     """
     kind = config.text("model_type")
     options, layout = (_gpt2(config), PROGRAMS["gpt2"]) if kind == "gpt2" else (_llama(config, kind), PROGRAMS["llama"])
-    size = config.integer("vocab_size", at_least=1)
+    take, size = Tensors(CLASSES[kind], *read_weights(folder, CLASSES[kind])), config.integer("vocab_size", at_least=1)
+    if size not in (rows := [len(array) for name, array in take.left.items() if name.endswith(layout["embedding"])]):
+        raise config.error("vocab_size", f"that of {layout['embedding']}, {rows}")
     rules = Fields(folder / "generation_config.json", optional=True)
     ends = _tokens(rules, "eos_token_id", size) or _tokens(config, "eos_token_id", size)
     tokens = _tokeniser(folder, config, size, ends)
     tokens[0].keep(_kept(folder, rules, ends))
-    take = Tensors(CLASSES[kind], *read_weights(folder, CLASSES[kind]))
     longest = options.get("max_length", config.integer("max_position_embeddings", LONGEST))
     return build_decoder(take, layout, options, tokens, longest, config.path)
 
@@ -266,12 +267,17 @@ def _take(take: Tensors, layout: Mapping[str, Any], options: ModelOptions, ids: 
     """Return all parameters by our names."""
     take.left = {name.removeprefix(layout["prefix"]): array for name, array in take.left.items()}
     d_model, size, tied = options.d_model, int(ids.rows.max()) + 1, options.share_embeddings
-    for name in [*take.left]:
-        if name.endswith(NOT_LEARNED) or (tied and name == "lm_head.weight"):
-            del take.left[name]
-    state = {"target_embedding.table": ids.table(take(layout["embedding"], size, d_model))}
-    if not tied:
-        state["output"] = ids.table(take("lm_head.weight", size, d_model))
+    take.left = {name: array for name, array in take.left.items() if not name.endswith(NOT_LEARNED)}
+    embedding = take(layout["embedding"], size, d_model)
+    head = None if tied and "lm_head.weight" not in take.left else take("lm_head.weight", size, d_model)
+    if tied and head is not None and (head != embedding).any():
+        raise FileError(
+            f"{take.path}: found an lm_head.weight other than {layout['embedding']}, expected the same, as config.json "
+            "says with tie_word_embeddings true (its default in GPT-2); change it to false"
+        )
+    state = {"target_embedding.table": ids.table(embedding)}
+    if head is not None and not tied:
+        state["output"] = ids.table(head)
     state["output_bias"] = ids.bias(np.zeros(size, take.dtype))
     if options.positions == "learned":
         state["target_embedding.positions"] = take(layout["positions"], options.max_length, d_model)

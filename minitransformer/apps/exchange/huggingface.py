@@ -105,9 +105,9 @@ def read_huggingface(folder: Path) -> Published:
     if not folder.is_dir():
         raise FileError(f"there is no folder {folder}; give the one that holds config.json and model.safetensors")
     config = Fields(folder / "config.json")
-    if config.values.get("model_type") in CLASSES:
+    if (kind := config.text("model_type", "none")) in CLASSES:
         return read_decoder(folder, config)
-    if config.values.get("model_type") != "marian":
+    if kind != "marian":
         raise config.error("model_type", f"marian, {', '.join(CLASSES)}: ours has no other architectures")
     for name, allowed in SAME_HERE.items():
         config.require(name, *allowed, why="MarianMTModel computes nothing else")
