@@ -159,9 +159,9 @@ class InputReport:
 
     def __str__(self) -> str:
         text = f"input {self.name}, shape {self.shape}: "
-        n = self.comparisons - self.directions
-        what = "1 entry" if n == 1 else f"{n} entries"
-        what += f" and {self.directions} direction{'s' if self.directions > 1 else ''}" if self.directions else ""
+        entries = self.comparisons - self.directions
+        counts = (entries, "entry", "entries"), (self.directions, "direction", "directions")
+        what = " and ".join(f"{n} {one if n == 1 else several}" for n, one, several in counts if n) or "0 entries"
         kinks = f", kinks at {', '.join(str(list(index)) for index in self.kinks[:5])}" if self.kinks else ""
         kinks = ", at a kink" if self.kinks == [()] else kinks
         kinks += f" and {len(self.kinks) - 5} more" if len(self.kinks) > 5 else ""
@@ -175,11 +175,11 @@ class InputReport:
                 f"\n    a single wrong entry is found if it is off by {self.certain:.1e} or more; one that is off by "
                 f"less, with a probability of at least {alone:.1g}"
             )
-        what = f"{self.comparisons} comparisons ({what})" if self.directions else what
         place = " in a random direction" if self.worst_index is None else at(self.worst_index)
+        what = f"{self.comparisons} comparisons ({what})" if entries and self.directions else what
+        wrong = "differ" if self.excused else "wrong"
         lines = [
-            text
-            + f"{self.wrong} of {what} {'differ' if self.excused else 'wrong'}{place and ', the worst'}{place}{kinks}",
+            f"{text}{self.wrong} of {what} {wrong}{place and ', the worst'}{place}{kinks}",
             f"    backward            {self.claim: .10g}",
             f"    finite differences  {self.measurement: .10g}",
             f"    relative error      {self._relative_error(): .2g}",

@@ -17,6 +17,7 @@ from minitransformer.apps.cli import main
 from minitransformer.apps.cli.errors import LONGEST, one_line
 
 
+@pytest.mark.numpy_only("--backend has another default on another library")
 def test_a_command_line_that_makes_no_sense_is_refused_before_any_work(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("file").write_text("no folder")

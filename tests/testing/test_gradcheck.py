@@ -94,7 +94,7 @@ WRONG = {
     ),
     "set instead of added": (lambda x: x[[0, 0, 1]], lambda x, d: np.stack([d[1], d[2]]), normal(2, 3), "DIFFERS"),
     "without the cotangent": (np.sin, lambda x, d: np.cos(x), normal(3, 4), "DIFFERS"),
-    "one wrong entry of 4000": (lambda x: x * x, one_wrong_entry, normal(40, 100), "8 directions wrong"),
+    "one wrong entry of 4000": (lambda x: x * x, one_wrong_entry, normal(40, 100), "8 directions. wrong"),
     "tiny": (lambda x: 1e-7 * np.sin(x), lambda x, d: 0 * x, normal(3), "zero everywhere"),
     "very tiny": (lambda x: 1e-30 * np.sin(x), lambda x, d: 1e-30 * d, normal(3), "DIFFERS"),
     "a small change of a large number": (lambda x: np.log(x + 1e5), lambda x, d: 0 * x, normal(3), "zero"),
@@ -200,7 +200,7 @@ def test_each_comparison_is_told_in_full(index, claim, sides):
     """Of an entry or a direction, right or wrong, at a kink or not."""
     record = InputReport("x", (2, 3))
     record.enter(claim, Slope(0.5, 1e-9, sides), 1e-6, index)
-    what = "1 entry" if index else "0 entries and 1 direction"
+    what = "1 entry" if index else "1 direction"
     kinks = ", kinks at [1, 2]" if index and sides else ""
     if claim == 0.5:
         assert str(record) == f"input x, shape (2, 3): {what} agrees, worst relative error 0.0e+00{kinks}"
