@@ -54,6 +54,6 @@ def toml_table(file, name):
 def told(call, names):
     """Return the text of what a call returns, or of the error that it raises, with its type; the call is a text."""
     try:
-        return str(eval(call, dict(names)))
+        return str(eval(compile(call, "<a call>", "eval"), dict(names)))  # Python 3.13 shows another <string>
     except Exception as error:
         return f"{type(error).__name__}: {error}"
