@@ -121,7 +121,8 @@ class InputReport:
         self.one = max(self.one, unseen) if index is not None else self.one
         self.together = min(self.together, unseen / abs(claim)) if claim else self.together
         error = slope.disagreement(claim, tolerance)
-        if error > self.worst_error or not self.comparisons:
+        # of equal errors up to rounding the first, on every processor
+        if error > self.worst_error * (1 + 1e-6) or not self.comparisons:
             self.worst_error, self.worst_index, self.sides = error, index, slope.sides
             self.claim, self.measurement = claim, slope.value
         self.comparisons += 1

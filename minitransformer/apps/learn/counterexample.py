@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from minitransformer.apps.learn.bank import find
+from minitransformer.apps.learn.description import place_of_largest
 from minitransformer.apps.learn.verdict import Wrong, as_array, compare, refuse_unsolved
 
 CLEAR = 1e-2
@@ -41,7 +42,7 @@ class Claim:
         for name, one in self.found.items():
             other = self.expected[name]
             off = _is_off(one, other, SLIGHT)
-            place = np.unravel_index(int(np.argmax(np.abs(one - other) if off else np.abs(other))), one.shape)
+            place = place_of_largest(np.abs(one - other) if off else np.abs(other))
             where = f"{name}[{', '.join(map(str, place))}]" if place else name
             mark = "  wrong" if off else ""
             lines.append(f"    {where:<10} found {one[place]:.6g}, should be {other[place]:.6g}{mark}")

@@ -95,7 +95,7 @@ class Comparison:
     def _worst(self) -> Iterator[str]:
         """Yield how many entries are wrong, and the worst of them."""
         values, expected, where = self.found, self.expected, ""
-        place = np.unravel_index(int(np.argmax(_badness(values, expected, self.wrong))), self.wrong.shape)
+        place = place_of_largest(_badness(values, expected, self.wrong))
         if expected.ndim:
             yield label("shape", f"{values.shape}, as it should be")
             yield label("entries", f"{np.count_nonzero(self.wrong)} of {self.wrong.size} are wrong")
@@ -122,6 +122,12 @@ class Comparison:
 def _without_numbers(sentence: str) -> str:
     """Return a sentence without the numbers of its case."""
     return re.sub(r"[-+]?\b\d[\d.]*(e[-+]\d+)?", "#", sentence).replace("entries are", "entry is")
+
+
+def place_of_largest(x: np.ndarray) -> tuple[Any, ...]:
+    """Return the index of the largest entry; of those that are equal up to rounding, the first on every processor."""
+    x = np.where(np.isnan(x), np.inf, x)
+    return np.unravel_index(int(np.argmax(x >= x.max() * (1 - 1e-6))), x.shape)
 
 
 def _badness(values: np.ndarray, expected: np.ndarray, wrong: np.ndarray) -> np.ndarray:
