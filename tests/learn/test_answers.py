@@ -38,7 +38,7 @@ def test_wrong_answers_are_told_why_in_the_words_that_are_approved(exercise):
             assert words.search(" ".join(told.split())), told
         else:  # lines end at hyphens too
             assert "".join(words.split()) in "".join(told.split()), told
-        # but for lines of the answer itself
+        # lines of the answer itself may be longer
         assert max(len(line) for line in text.splitlines() if not line.startswith("    ")) <= 80
         texts.append(VARYING.sub("...", text))
     assert len(texts) > 1

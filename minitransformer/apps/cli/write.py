@@ -19,7 +19,7 @@ from minitransformer.options import OptionError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add how characters are drawn."""
+    """Add how tokens are drawn."""
     for name, declared in SamplingOptions.declarations().items():
         options: dict[str, Any] = {"default": getattr(SamplingOptions(), name), "help": declared.metadata["help"]}
         if declared.kind is bool:
@@ -31,17 +31,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @with_parts_of_run()
 def run(args: argparse.Namespace) -> int:
-    """Print the beginning, then each character as soon as it is drawn."""
+    """Print the beginning, then the text of each token as soon as it is drawn."""
     try:
         options = SamplingOptions(**{name: getattr(args, name) for name in SamplingOptions.declarations()})
     except OptionError as error:
         raise UsageError(with_flags(f"{error}", error.names)) from error
     prompt = " ".join(args.text)
-    characters = load_chosen(args, translates=False).continuation(prompt, options, args.seed, args.length)
+    texts = load_chosen(args, translates=False).continuation(prompt, options, args.seed, args.length)
     try:
         print(prompt, end="", flush=True)
-        for character in characters:
-            print(character, end="", flush=True)
+        for text in texts:
+            print(text, end="", flush=True)
     finally:
         print(flush=True)
     return 0
