@@ -6,6 +6,7 @@ rows are in ``test_answers.toml``: a request and its JSON object. What refers to
 
 import base64
 import json
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +17,13 @@ import minitransformer as mt
 from minitransformer import tracing
 from minitransformer.apps.explorer import Explorer, Session
 from minitransformer.apps.explorer.body import read_edits, read_objective
+from minitransformer.arrays import to_numpy
 from minitransformer.data import END, START, UNKNOWN
-from minitransformer.training import load, read_checkpoint
+from minitransformer.tasks import build
+from minitransformer.training import Trainer, continue_from, create_run, load, read_checkpoint, with_start
 
 PLAIN = (int, float, str, bool)
+STEPS = {"steps": 2, "warmup_steps": 1, "evaluate_every": 1, "save_every": 1, "keep": 3, "workers": 1}
 PACKAGE = Path(mt.__file__).parent
 
 
@@ -61,7 +65,7 @@ class Reference:
         model = load(self.folder).model
         if checkpoint is not None:
             [file, *_] = self.folder.path.glob(f"*/step-{checkpoint:08}.safetensors")
-            model.load_state_dict(read_checkpoint(file).model)
+            model.load_state_dict(with_start(self.run.options, read_checkpoint(file).model))
         return tracing.in_double(model)
 
     def read(self, text):
@@ -74,7 +78,10 @@ class Reference:
         """Return the best token at each place, and of each the token, its probability and the best five."""
         tokens, found, never = [], [], [0, START, *([END, UNKNOWN] if self.alone else [])]
         while len(tokens) < most and END not in tokens:
-            logits = tracing.trace(model, source, [[START, *tokens, END]], edits=edits).logits[0, -1].copy()
+            if edits:
+                logits = tracing.trace(model, source, [[START, *tokens, END]], edits=edits).logits[0, -1].copy()
+            else:
+                logits = to_numpy(tracing.predict(model, source, np.array([[START, *tokens]])).data)[0, -1].copy()
             if self.alone:
                 logits[never] = -np.inf
             p = np.exp(logits - logits.max()) / np.exp(logits - logits.max()).sum()
@@ -106,7 +113,8 @@ class Reference:
             "target_vocabulary": [*run.target.labels],
             "checkpoints": [0, 1, 2],
             "examples": lines if self.alone else [line.split("\t")[0] for line in text.splitlines()],
-            "limits": {"tokens": 16, "beam": 1} if self.alone else {"tokens": 15, "beam": 16},
+            "limits": {"tokens": 16 if self.alone else 128 if self.learned is None else len(self.learned)}
+            | {"beam": 1 if self.alone else 16},
         }
 
     def sources(self, body):
@@ -223,11 +231,15 @@ class Reference:
     def training(self, body):
         model, source, [target], *_ = self.traced({"text": body["text"]})
         begun, key, steps = self.read(body["text"])[1], body.get("key", ""), [0, 1, 2]
-        most = min([len(target) + 10, *([16] if self.alone else [len(self.learned)])])
+        limits = *([16] if self.alone else []), *([] if self.learned is None else [len(self.learned)])
+        most = min([len(target) + 10, *limits])
         models = [self.at(step) for step in steps]
         traces = [tracing.trace(model, source, [target]) for model in models]
-        places = [one.place for one in traces[0].steps if "attention" in one.name]
-        near = [one for one in places if not key or one.startswith(f"{key}.") or key.startswith(one)]
+        steps_near = [
+            one.key
+            for one in traces[0].steps
+            if "attention" in one.name and (not key or one.place.startswith(f"{key}.") or key.startswith(one.place))
+        ]
         return {
             "steps": steps,
             "loss": [trace.value for trace in traces],
@@ -237,10 +249,10 @@ class Reference:
                 name: [np.linalg.norm(one[f"d:{name}"]) for one in traces] for name, _ in model.named_parameters()
             },
             "attention": [
-                {"checkpoint": step, "key": place, "shape": [*weights.shape], "values": weights}
+                {"checkpoint": step, "key": near.partition("/")[0], "shape": [*weights.shape], "values": weights}
                 for step, trace in zip(steps, traces, strict=True)
-                for place in near
-                for weights in [trace[f"{place}/multi_head_attention:softmax.y"][0]]
+                for near in steps_near
+                for weights in [trace[f"{near}:softmax.y"][0]]
             ],
         }
 
@@ -264,18 +276,43 @@ def same(found, wanted, where="answer"):
         assert (type(found), found) == (type(wanted), wanted), where
 
 
+LATER = {"norm": "rms", "activation": "swiglu", "positions": "rotary", "n_kv_heads": 1}
+MODELS = {
+    "sentences": {
+        **{"d_model": 12, "n_heads": 3, "n_layers": 2, "n_decoder_layers": 1, "d_ff": 10, "positions": "learned"},
+        **{"longest": 14, "max_length": 15, "save_every": 2, "keep": 1},  # one checkpoint is left beside the history
+    },
+    "later": LATER,
+    "published": {
+        **{"activation": "silu", "output_bias": True, "final_norm": True, "n_decoder_layers": 2},
+        **{"position_layout": "halves", "attention_bias": True, "norm": "pre"},
+    },
+}
+
+
 @pytest.fixture(scope="module")
-def answering(make_folder, text_session):
-    """Servers and references of two runs; of one, the checkpoint of the last step alone is left beside the history."""
-    sizes = {"d_model": 12, "n_heads": 3, "n_layers": 2, "n_decoder_layers": 1, "d_ff": 10}
-    folder = make_folder(**sizes, positions="learned", longest=14, max_length=15, save_every=2, keep=1)
-    runs = {"sentences": folder, "texts": text_session.models.folder}
-    return {name: (Explorer(Session(load(one), one), 0), Reference(one)) for name, one in runs.items()}
+def answering(make_folder, text_session, tmp_path_factory):
+    """Return the server and the reference of a run by its name."""
+
+    @cache
+    def make(name):
+        folder = text_session.models.folder
+        if name == "adapted":  # the checkpoints hold two factors beside each matrix of the other run
+            start, task = load(folder), build("characters")
+            values = {"text": start.options.data.text, "lora": 2, "lora_alpha": 40.0, "peak": 0.5}
+            trainer = Trainer(continue_from(start, task, STEPS | values).changed(start=str(folder.path)), start=start)
+            folder = create_run(tmp_path_factory.mktemp("adapted") / "run", trainer.configuration, trainer.corpus)
+            trainer.train(folder)
+        elif name != "texts":
+            folder = make_folder(**MODELS[name])
+        return Explorer(Session(load(folder), folder), 0), Reference(folder)
+
+    return make
 
 
 @cases_from_toml
 def test_whole_answers(answering, of, name, body):
-    explorer, reference = answering[of]
+    explorer, reference = answering(of)
 
     def ask(name, body):
         status, text = explorer.answer(name, json.dumps(body).encode())
@@ -286,5 +323,9 @@ def test_whole_answers(answering, of, name, body):
     found = ask(name, body | traced)
     if name == "trace":
         assert ask(name, body)["id"] == found.pop("id")
+        functions = {line["function"] for step in found["steps"] for line in (*step["forward"], *step["backward"])}
+        for function in functions & mt.ops.registry.keys():
+            assert f"{function}.forward" in explorer.session.sources()
+            assert explorer.session.formulas()[function]["forward"]
     same(found, getattr(reference, name)(body))
     assert all(parameter.grad is None for parameter in explorer.session.run.model.parameters())

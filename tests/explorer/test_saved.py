@@ -212,9 +212,10 @@ def test_arrays_of_the_same_bytes_stay_apart(numbers, monkeypatch):
     monkeypatch.setattr(saved, "MOST_ENTRIES", 5)
     ones = np.ones(2), np.frombuffer(np.ones(2).tobytes(), np.float32), np.frombuffer(np.ones(2).tobytes(), np.int8)
     arrays = [*ones, np.zeros((5, 20)), np.zeros((20, 5)), np.zeros((5, 24)), np.zeros((24, 9)), np.zeros((1, 5, 24))]
-    steps = [
-        {"key": f"{i}", "gradient": None, "forward": [], "backward": [], "operation": "x"} for i in range(len(arrays))
-    ]
+    steps = [{"key": f"{i}", "gradient": None, "forward": [], "backward": []} for i in range(len(arrays))]
+    for i, step in enumerate(steps):
+        step |= {"operation": f"step {i}", "forward": [{"key": f"{i}", "function": f"forward {i}"}]}
+        step |= {"backward": [{"key": f"{i}", "function": f"backward {i}"}]}
     lists = {name: [{"id": token} for token in (1, 3, 22)] for name in ("source", "target_in", "target_out")}
     answer = {"id": "t", "steps": steps, "parameters": [], **lists}
     session = SimpleNamespace(
@@ -222,7 +223,8 @@ def test_arrays_of_the_same_bytes_stay_apart(numbers, monkeypatch):
         array=lambda trace, key: arrays[int(key)], models=SimpleNamespace(steps=list),
         reading=SimpleNamespace(widest_beam=3),
     )  # fmt: skip
-    found = saved._sentence(session, "one", None, numbers, set())["traces"][0]
+    found = saved._sentence(session, "one", None, numbers, used := {"before"})["traces"][0]
+    assert used == {"before", *(f"{what} {i}" for what in ("step", "forward", "backward") for i in range(len(arrays)))}
     for key, whole in enumerate(arrays):
         tensor = found["tensors"][f"{key}"]
         stored = found["arrays"][tensor["array"]]

@@ -116,6 +116,23 @@ def test_whole_answers(server, talking, capfd, line, headers, body, n_asked, sta
     sent = "" if line.startswith("HEAD") else sent
     assert re.fullmatch(re.escape(sent).replace(re.escape("..."), ".*"), found[-1])
     assert len(talking.asked) == n_asked
+    out, err = capfd.readouterr()
+    assert (out, re.findall("^Traceback|^[A-Z][a-z]+Error: .*", err, re.M)) == ("", TRACED.get(text, []))
+
+
+TRACED = {
+    '{"error":"trace: TypeError: oh"}': ["Traceback", "TypeError: oh"],
+    """{"error":"trace: KeyError: 'oh'"}""": ["Traceback", "KeyError: 'oh'"],
+}
+
+
+def test_errors_of_a_connection_are_told_unless_a_browser_causes_them(server, capfd):
+    for error, said in ((ConnectionResetError(), False), (TimeoutError(), False), (OSError("full"), True)):
+        try:
+            raise error
+        except OSError:
+            server.handle_error(None, ("127.0.0.1", 1))
+        assert ("OSError: full" in capfd.readouterr().err) == said
 
 
 def test_one_request_at_a_time_uses_the_model(server, talking, monkeypatch):
@@ -252,11 +269,23 @@ def test_a_second_server_finds_another_port(talking):
         assert first.server_port != second.server_port
         assert first.token != second.token
         assert first.address == f"http://127.0.0.1:{first.server_port}/{first.token}/"
-        for port in (first.server_port, 70_000):
-            said = f"^port {port} cannot be used: .*; choose another one, or leave the port out$"
-            with pytest.raises(OSError, match=said) as caught:
-                Explorer(talking, port)
-            assert caught.type is PortError
+
+
+@pytest.mark.parametrize(("error", "why"), [(OSError(1, "in use"), "in use"), (OverflowError("too high"), "too high")])
+@pytest.mark.parametrize(("port", "tried"), [(5, [5]), (0, [0]), (None, [*range(8642, 8662), 0])])
+def test_a_port_that_cannot_be_used_is_named(talking, monkeypatch, port, tried, error, why):
+    """Without one, each of twenty is tried, and then any."""
+    asked = []
+
+    def bind(server):
+        asked.append(server.server_address)
+        raise error
+
+    monkeypatch.setattr(Explorer, "server_bind", bind)
+    with pytest.raises(PortError) as caught:
+        Explorer(talking, port)
+    said = f"port {tried[-1]} cannot be used: {why}; choose another one, or leave the port out"
+    assert (str(caught.value), asked) == (said, [("127.0.0.1", one) for one in tried])
 
 
 def test_a_body_may_be_as_long_as_is_said(server, monkeypatch):

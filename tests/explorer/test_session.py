@@ -8,13 +8,12 @@ from math import prod
 
 import numpy as np
 import pytest
-from toml_cases import cases_from_toml
+from toml_cases import cases_from_toml, toml_table
 
 import minitransformer as mt
 from minitransformer import tracing
 from minitransformer.apps.explorer import RequestError, Session, growth, reading
 from minitransformer.data import END, Characters, Words
-from minitransformer.training import load
 
 TEXT = "nine thousand and seventy"
 CROSS = "decoder.layers.0.cross_attention"
@@ -22,36 +21,6 @@ CROSS = "decoder.layers.0.cross_attention"
 
 def values(answer):
     return np.frombuffer(base64.b64decode(answer["values"]), dtype="<f4")
-
-
-def test_a_model_with_the_options_of_published_ones(make_folder):
-    options = {"activation": "silu", "output_bias": True, "final_norm": True, "n_decoder_layers": 2}
-    folder = make_folder(position_layout="halves", **options)
-    session, place = Session(load(folder), folder), "encoder.layers.0.feed_forward"
-    steps = session.trace({"text": TEXT})["steps"]
-    assert [one["operation"] for one in steps if one["place"] == place] == ["linear", "silu", "linear"]
-    assert {"encoder.final_norm", "decoder.final_norm"} <= {one["place"] for one in steps}
-    assert [one["name"] for one in steps[-2]["inputs"]][-1] == "bias"  # of the last linear layer
-    edited = session.trace({"text": TEXT, "edits": [{"kind": "sublayer_off", "place": place}]})
-    assert not values(session.tensor({"trace": edited["id"], "key": f"{place}/linear.2"})).any()
-
-
-def test_a_model_with_the_options_of_later_ones(make_folder):
-    folder = make_folder(norm="rms", activation="swiglu", positions="rotary", n_kv_heads=1)
-    session, step = Session(load(folder), folder), "decoder.layers.0.self_attention/grouped_query_attention"
-    plain = session.trace({"text": TEXT})
-    operations = {line["function"] for one in plain["steps"] for line in (*one["forward"], *one["backward"])}
-    assert {"rms_norm", "swiglu", "grouped_query_attention", "rotary"} <= operations
-    for name in operations & mt.ops.registry.keys():
-        assert f"{name}.forward" in session.sources()
-        assert session.formulas()[name]["forward"]
-    edits = [{"kind": "head_off", "step": step, "head": 1}, {"kind": "temperature", "step": step, "value": 2.0}]
-    assert session.trace({"text": TEXT, "edits": edits})["prediction"]["first_order"] is not None
-    key = f"{step}:grouped_query_attention.q"
-    assert session.difference({"trace": plain["id"], "key": key, "index": [0, 0, 1, 1]})["relative_error"] < 1e-4
-    edit = {"kind": "set_entry", "key": f"{step}:rotary.y", "index": [0, 0, 0, 0], "value": 1.0}
-    with pytest.raises(RequestError, match="no step or parameter"):
-        session.trace({"text": TEXT, "edits": [edit]})
 
 
 @pytest.mark.parametrize("beam", [1, 3])
@@ -148,9 +117,23 @@ def test_the_description_names_the_weights_and_the_search(run, folder):
         assert found["source_vocabulary"] == list(run.source.tokens)
 
 
-def test_the_same_question_has_the_same_answer(session, trace):
-    assert session.trace({"text": TEXT}) == trace
-    assert session.trace({"text": TEXT, "checkpoint": 1})["id"] != trace["id"]
+def test_an_answer_does_not_depend_on_what_was_asked_before(run, folder):
+    """Each question differs from another in one thing; what is kept has its size."""
+    used, fresh, asked = Session(run, folder), Session(run, folder), toml_table(__file__, "QUESTIONS")
+    for name, body in asked + asked[:2]:
+        fresh._traces, fresh._growth = (type(kept)(9, 10**9) for kept in (fresh._traces, fresh._growth))
+        fresh.models = type(fresh.models)(run, folder)
+        assert used.answer(name, body) == fresh.answer(name, body)
+    ids = {used.trace(body)["id"] for name, body in asked if name == "trace"}
+    assert len(ids) == sum(name == "trace" for name, _ in asked)
+    sizes = (
+        (used._traces, lambda traced: sum(array.nbytes for array in traced.trace.arrays.values())),
+        (used._growth, lambda row: sum(len(one["values"]) for one in row["attention"].values())),
+        (used.models._kept, lambda model: sum(parameter.data.nbytes for parameter in model.parameters())),
+    )
+    for kept, size_of in sizes:
+        assert kept._kept
+        assert all(size == size_of(value) for value, size in kept._kept.values())
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """A run that continues texts, in the explorer: the same requests, with no source and no cross-attention."""
 
-import re
-
 import pytest
 from toml_cases import cases_from_toml
 
@@ -46,8 +44,9 @@ def test_each_text_is_measured_at_each_checkpoint(request, of, texts):
 
 @cases_from_toml
 def test_what_cannot_be_answered_is_refused(text_session, body, said):
-    with pytest.raises(RequestError, match=re.escape(said)):
+    with pytest.raises(RequestError) as caught:
         text_session.translate(body)
+    assert str(caught.value) == said
 
 
 def test_unknown_characters_are_named(text_session):
