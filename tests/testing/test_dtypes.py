@@ -1,13 +1,44 @@
 """Numbers of bfloat16 on the host, where NumPy does not know the type."""
 
+import sys
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
+from minitransformer.testing.adapters import PyTorch
 from minitransformer.testing.dtypes import precision_of
 
 
 class Bfloat16:
-    dtype = "torch.bfloat16"
+    """Stands in for a tensor of PyTorch, which has no form in NumPy before it is one of float32."""
+
+    dtype, device, layout = "torch.bfloat16", "cuda:1", "strided"
+
+    def detach(self):
+        return self
+
+    to_dense = cpu = resolve_conj = resolve_neg = detach
+
+    def float(self):
+        return SimpleNamespace(numpy=lambda: np.float32([1.5]))
+
+    def numpy(self):
+        raise TypeError("Got unsupported ScalarType BFloat16")
+
+
+Bfloat16.__module__ = "torch"
+
+
+def test_tensors_of_pytorch_keep_their_type_and_place(monkeypatch):
+    torch = SimpleNamespace(strided="strided", tensor=lambda array, **options: (array.tolist(), options))
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    read = PyTorch().to_numpy(Bfloat16())
+    assert (read.tolist(), read.dtype) == ([1.5], np.float32)
+    for dtype, kept in ((np.float32, "torch.bfloat16"), (np.float64, None), (np.int64, None)):
+        made = PyTorch().like(np.ones(1, dtype), Bfloat16())
+        assert made == ([1], {"device": "cuda:1", "dtype": kept})
+    assert PyTorch().like(np.float32([2]), 2.0) == ([2], {"device": None, "dtype": None})
 
 
 def test_rounding_to_bfloat16():
