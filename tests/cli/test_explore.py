@@ -2,7 +2,6 @@
 
 import io
 import re
-import socket
 import threading
 import urllib.request
 import webbrowser
@@ -12,7 +11,9 @@ import pytest
 from toml_cases import cases_from_toml
 
 from minitransformer.apps.cli import explore, main
-from minitransformer.apps.explorer import Explorer
+from minitransformer.apps.explorer import Explorer, Session, left_out
+from minitransformer.apps.explorer.bundle import page_files
+from minitransformer.training import RunFolder, load
 
 SIZES = ["--d-model", "8", "--n-heads", "2", "--n-layers", "1", "--d-ff", "8", "--steps", "1", "--evaluate-every", "1"]
 DATA = ["--batch-tokens", "64", "--train-pairs", "20", "--held-out", "4"]
@@ -49,14 +50,13 @@ def test_the_address_is_printed_and_ctrl_c_ends_it(run, monkeypatch, capsys):
     pages = []
 
     def look(server):
-        address = re.search(r"http://127\.0\.0\.1:\d+/\S+/", capsys.readouterr().out)[0]
-        assert address == server.address
-        pages.append(urllib.request.urlopen(address).read())
+        assert capsys.readouterr() == (f"The explorer is at {server.address}#text=12\nCtrl-C stops it.\n", "")
+        pages.append(urllib.request.urlopen(server.address).read())
 
     stop_at_once(monkeypatch, look)
     assert main(["explore", run, "12", "--no-browser"]) == 0
-    assert b"minitransformer" in pages[0]
-    assert capsys.readouterr().out == "\nThe explorer has stopped.\n"
+    assert pages == [page_files()["index.html"]]
+    assert capsys.readouterr() == ("\nThe explorer has stopped.\n", "")
 
 
 def test_the_browser_opens_at_the_text(run, monkeypatch):
@@ -65,7 +65,7 @@ def test_the_browser_opens_at_the_text(run, monkeypatch):
     monkeypatch.setattr(webbrowser, "open", lambda address: (opened.append(address), done.set()))
     stop_at_once(monkeypatch, lambda server: done.wait(10))
     assert main(["explore", run, "12"]) == 0
-    assert opened[0].endswith("/#text=12")
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\S+/#text=12", opened[0])
 
 
 @pytest.mark.parametrize("failure", [webbrowser.Error("none"), OSError("gone"), ValueError("no quote"), None])
@@ -85,29 +85,34 @@ def test_without_a_browser_the_address_is_enough(monkeypatch, capsys, failure):
 def test_what_is_wrong_is_said_before_a_server_starts(run, tmp_path, monkeypatch, capsys, arguments, said):
     monkeypatch.chdir(tmp_path)
     assert main(["explore", run, *arguments]) == 2
-    assert said in capsys.readouterr().err
+    assert capsys.readouterr() == ("", f"minitransformer explore: {said}\n")
 
 
 def test_no_run(tmp_path, capsys):
     assert main(["explore", str(tmp_path / "none")]) == 2
-    assert "none" in capsys.readouterr().err
+    assert capsys.readouterr() == ("", f"minitransformer explore: there is no run folder {tmp_path / 'none'}\n")
 
 
-def test_a_port_in_use_is_named(run, capsys):
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        port = other.getsockname()[1]
-        assert main(["explore", run, "--port", str(port), "--no-browser"]) == 2
-    assert f"port {port} cannot be used" in capsys.readouterr().err
+def test_a_port_in_use_is_named(run, monkeypatch, capsys):
+    def bind(server):
+        raise OSError(1, "in use")
+
+    monkeypatch.setattr(Explorer, "server_bind", bind)
+    assert main(["explore", run, "--port", "8642", "--no-browser"]) == 2
+    said = "port 8642 cannot be used: in use; choose another one, or leave the port out"
+    assert capsys.readouterr() == ("", f"minitransformer explore: {said}\n")
 
 
 def test_a_sentence_is_saved(run, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("minitransformer.apps.explorer.reading.MORE_THAN_SOURCE", 0)
     monkeypatch.setattr("minitransformer.apps.explorer.saved._gradients", lambda *_, **options: [])
     page = tmp_path / "new" / "page.html"
-    assert main(["explore", run, "--save", str(page)]) == 0
-    out = capsys.readouterr().out
-    assert out.endswith(" MB); open it in a browser\n")
+    session = Session(load(run), RunFolder(run))
+    for given, most in ([], 10_000_000), (["12"], 20):
+        monkeypatch.setattr("minitransformer.apps.explorer.saved.MOST_PARAMETERS", most)
+        assert main(["explore", run, *given, "--save", str(page)]) == 0
+        text = given[0] if given else session.model()["examples"][0]
+        said = f"{text}  ->  {session.translate({'text': text})['text']}\n"
+        said += f"the file is {page} ({page.stat().st_size / 1e6:.1f} MB); open it in a browser\n"
+        assert capsys.readouterr() == (said + (f"{left_out(session)}\n" if given else ""), "")
     assert 'id="saved"' in page.read_text(encoding="utf-8")
-    monkeypatch.setattr("minitransformer.apps.explorer.saved.MOST_PARAMETERS", 20)
-    assert main(["explore", run, "--save", str(page)]) == 0
-    assert "more than 20 parameters" in capsys.readouterr().out

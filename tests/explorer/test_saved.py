@@ -174,7 +174,12 @@ def test_of_a_large_model_the_file_holds_a_part_of_each_matrix(tmp_path, session
     )
     data = read(page)
     assert data["left_out"] == saved.left_out(session)
-    assert "first 10 rows and columns" in data["left_out"]
+    parameters, tokens = ("20", "10,000") if limit == "MOST_PARAMETERS" else ("10,000,000", "20")
+    assert data["left_out"] == (
+        f"Of a model with more than {parameters} parameters or {tokens} tokens, the file holds the first 10 rows and "
+        "columns of each matrix. Along a vocabulary, it holds the tokens of the text and the best alternatives to "
+        "them. Statistics are those of whole matrices."
+    )
     [sentence] = [unpack(file.read_text().split('"')[1]) for file in beside] or data["sentences"]
     [found] = sentence["traces"]
     tokens = {one["id"] for name in ("source", "target_in", "target_out") for one in trace[name]}

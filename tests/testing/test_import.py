@@ -4,6 +4,10 @@ import json
 import subprocess
 import sys
 
+import pytest
+
+from minitransformer import testing
+
 CODE = """
 import sys
 before = set(sys.modules)
@@ -22,3 +26,19 @@ def test_importing_the_checker_loads_numpy_and_little_else():
     assert ours == {f"minitransformer.{name}" for name in ("arrays", "autograd", "public", "stand_ins", "testing")}
     # NumPy loads its generators when they are first used; they take a tenth of the time of NumPy.
     assert not {"numpy.random", "traceback", "minitransformer.testing.strategies"} & modules
+
+
+@pytest.mark.parametrize("name", ["hypothesis.strategies", "numpy"])
+def test_strategies_without_hypothesis_say_what_to_install(monkeypatch, name):
+    def fail(module):
+        assert module == "minitransformer.testing.strategies"
+        raise ModuleNotFoundError("gone", name=name)
+
+    monkeypatch.setattr(testing.importlib, "import_module", fail)
+    with pytest.raises(ImportError) as caught:
+        testing.__getattr__("strategies")
+    missing = (
+        "minitransformer.testing.strategies needs Hypothesis, which is not installed; "
+        'install it with: python -m pip install "minitransformer[test]"'
+    )
+    assert str(caught.value) == ("gone" if name == "numpy" else missing)

@@ -62,7 +62,7 @@ def test_every_axis_may_be_empty_or_single(place, size):
 
 
 def test_sizes_keep_to_their_least():
-    with pytest.raises(ValueError, match="2 least sizes for 3 axes"):
+    with pytest.raises(ValueError, match=r"^sizes: 2 least sizes for 3 axes; give one for each, or one for all"):
         find(strategies.sizes(3, min=(1, 2)), lambda sizes: True)
 
 
@@ -296,18 +296,6 @@ def test_arrays_of_a_signature_have_the_type(dtype):
     typed()
     assert len(layouts) > 2
     assert drawn(strategies.inputs("(B,)", dtype="complex128"), lambda inputs: (inputs[0].imag != 0).any())
-
-
-def test_what_a_signature_does_not_allow_is_refused():
-    with pytest.raises(TypeError, match="found dtype int64, expected a floating-point or complex type"):
-        strategies.inputs("(B,)", dtype="int64")
-    with pytest.raises(TypeError, match="softmax: ties and dtype are for signatures"):
-        strategies.inputs(mt.ops.softmax, dtype="float32")
-    for found in (3, None, [3, 4], np.tanh):
-        with pytest.raises(
-            TypeError, match=r'strategies.inputs: found .+, expected a signature such as "\(B, T, D\), '
-        ):
-            strategies.inputs(found)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

@@ -40,6 +40,12 @@ def rounded(x):
     return x.astype(np.float32) + np.float32(1e9)
 
 
+def short(x):
+    if x.dtype == np.float64:
+        raise TypeError("give float32")
+    return x * x
+
+
 def operation(forward=lambda x: (x * x, x), backward=lambda x, d: (2 * x * d,), composed=lambda x: x * x):
     return Operation(forward, backward, composed=composed, name="f")
 
@@ -59,4 +65,5 @@ def shown(values):
 @cases_from_toml
 def test_what_a_call_says(call, text):
     arrays = {"X": np.array([[1.0, -2.0, 0.5], [4.0, 0.25, -1.0]]), "ones": np.ones((2, 3)), "xp": xp}
+    arrays["slight"] = np.float32([[1, 1.001, 1], [0.999, 1, 1]])
     assert told(call, vars(mt) | vars(mt.testing) | globals() | arrays) == text.strip()
