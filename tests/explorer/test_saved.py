@@ -245,6 +245,7 @@ def test_of_a_long_text_values_are_what_they_follow_from(tmp_path, session, trac
     monkeypatch.setattr(saved, "LEAST_DERIVED", 30)
     [page] = save(tmp_path / "page.html", session, TEXTS[:1], differences=False)
     [found] = read(page)["sentences"][0]["traces"]
+    assert found["differences"] == []
     arrays = found["arrays"]
     kinds = Counter(one["type"] for one in arrays)
     assert {"affine", "heads", "product"} <= kinds.keys()

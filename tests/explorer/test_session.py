@@ -23,24 +23,6 @@ def values(answer):
     return np.frombuffer(base64.b64decode(answer["values"]), dtype="<f4")
 
 
-@pytest.mark.parametrize("beam", [1, 3])
-def test_a_translation_is_that_of_the_command(session, run, beam, monkeypatch):
-    monkeypatch.setattr("minitransformer.apps.explorer.reading.MORE_THAN_SOURCE", 50)
-    found = session.translate({"text": TEXT, "beam": beam})
-    assert found["text"] == run.translate([TEXT], beam)[0]
-    assert found["source"][-1] == {"id": END, "text": "<end>"}
-    assert (found["tree"] is None) == (beam == 1)
-    for token in found["tokens"]:
-        assert token["text"] == run.target.tokens[token["id"]]
-        assert 0 < token["probability"] <= 1
-    if beam > 1:
-        way, node = [], found["tree"]["nodes"][found["tree"]["winner"]]
-        while node["parent"] is not None:
-            way.insert(0, node["token"])
-            node = found["tree"]["nodes"][node["parent"]]
-        assert way == [token["id"] for token in found["tokens"]]
-
-
 RULES = {
     "alpha": 2.5,
     "penalty": "length",

@@ -10,6 +10,8 @@ from toml_cases import cases_from_toml, told
 import minitransformer as mt
 from minitransformer import Operation
 from minitransformer.arrays import xp
+from minitransformer.testing.input_report import InputReport
+from minitransformer.testing.measured_slope import Slope
 
 
 def square(x):
@@ -48,6 +50,14 @@ def short(x):
 
 def operation(forward=lambda x: (x * x, x), backward=lambda x, d: (2 * x * d,), composed=lambda x: x * x):
     return Operation(forward, backward, composed=composed, name="f")
+
+
+def entered(shape, *comparisons, **more):
+    """Return the report of an input after some comparisons: a claim, what is measured, its index and what is unseen."""
+    report = InputReport("x", shape, n_entries=4, size=2.0, **more)
+    for claim, slope, *rest in comparisons:
+        report.enter(claim, Slope(*slope), 1e-3, *rest)
+    return report
 
 
 def written(x, result):
