@@ -95,8 +95,6 @@ def test_the_description_names_the_weights_and_the_search(run, folder):
         found = Session(run._replace(options=options, weights=weights), folder).model()
         assert (found["weights"], found["title"]) == (weights, run.task.title)
         assert found["search"] == {"alpha": rules.alpha, "penalty": rules.penalty}
-        assert found["limits"] == {"tokens": 128, "beam": 16}
-        assert found["source_vocabulary"] == list(run.source.tokens)
 
 
 def test_an_answer_does_not_depend_on_what_was_asked_before(run, folder):
