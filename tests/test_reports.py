@@ -8,6 +8,7 @@ from pathlib import Path
 
 import made_up
 import pytest
+from made_up import distinct
 from toml_cases import toml_table
 
 from minitransformer.apps import bench
@@ -29,18 +30,19 @@ def on_a_card():
 
 
 REPORTS = {
-    "speed": lambda: bench.speed_text(made_up.result(compiled=1.5)),
-    "on a card": lambda: bench.speed_text(on_a_card()),
-    "decoding": lambda: bench.decoding_text(made_up.decoding(theirs=((3, 7, 5), (6, 7, 6)))),
-    "growth": lambda: bench.growth_text(made_up.growth() | {"workers": 3}),
-    "processes": lambda: bench.processes_text(made_up.processes()),
-    "table 1": lambda: report.table1_text(made_up.table1() | {"costs": made_up.COSTS}),
-    "paths": lambda: report.paths_text(made_up.table1()),
-    "recall": lambda: report.recall_text(made_up.RECALL),
-    "extrapolation": lambda: report.extrapolation_text(made_up.EXTRAPOLATION),
-    "heads": lambda: report.heads_text(made_up.HEADS),
-    "changes": lambda: report.changes_text(made_up.CHANGES),
-    "positions": lambda: report.positions_text(made_up.POSITIONS),
+    "speed": lambda: bench.speed_text(distinct(made_up.result(compiled=1.5))),
+    "on a card": lambda: bench.speed_text(distinct(on_a_card())),
+    "decoding": lambda: bench.decoding_text(distinct(made_up.decoding(theirs=((3, 7, 5), (6, 7, 6))))),
+    "growth": lambda: bench.growth_text(distinct(made_up.growth()) | {"workers": 3}),
+    "processes": lambda: bench.processes_text(distinct(made_up.processes())),
+    "table 1": lambda: report.table1_text(distinct(made_up.table1() | {"costs": made_up.COSTS})),
+    "paths": lambda: report.paths_text(distinct(made_up.table1())),
+    "recall": lambda: report.recall_text(distinct(made_up.RECALL)),
+    "extrapolation": lambda: report.extrapolation_text(distinct(made_up.EXTRAPOLATION)),
+    "heads": lambda: report.heads_text(distinct(made_up.HEADS)),
+    "changes": lambda: report.changes_text(distinct(made_up.CHANGES)),
+    "changes at the border of p": lambda: report.changes_text(made_up.CHANGES),
+    "positions": lambda: report.positions_text(distinct(made_up.POSITIONS)),
 }
 
 

@@ -52,27 +52,6 @@ def test_every_head_is_drawn_in_order(maps):
     assert bar.get_ylabel() == "attention weight"
 
 
-def test_headings_and_labels(maps):
-    figure = maps_figure(maps, SOURCE, TARGET, "a title", target_input=["<start>", *TARGET[:-1]])
-    texts = [text.get_text() for text in figure.texts]
-    kinds = ["Cross-attention", "Encoder self-attention", "Decoder self-attention"]
-    assert [text for text in texts if text in ["a title", *kinds]] == ["a title", *kinds]
-    first, below, decoder = figure.axes[0], figure.axes[3], figure.axes[15]
-    assert first.get_title() == "head 1"
-    assert [first.get_ylabel(), below.get_ylabel()] == ["layer 1", "layer 2"]
-    assert labels(first.get_yticklabels()) == TARGET
-    assert labels(first.get_xticklabels()) == []
-    assert labels(below.get_xticklabels()) == SOURCE
-    assert labels(decoder.get_xticklabels()) == ["<start>", *TARGET[:-1]]
-    assert labels(decoder.get_yticklabels()) == TARGET
-
-
-@pytest.mark.parametrize("kind", ["cross", "encoder", "decoder"])
-def test_any_kind_alone(maps, kind):
-    figure = maps_figure({kind: maps[kind]}, SOURCE, TARGET)
-    assert len(figure.axes) == 6 + 1
-
-
 def test_nothing_overlaps_or_leaves_the_page(maps):
     figure = maps_figure(maps, SOURCE, TARGET, "four hundred and thirty-two")
     page = figure.bbox

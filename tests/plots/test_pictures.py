@@ -5,16 +5,18 @@ in ``test_pictures.toml``.
 """
 
 from pathlib import Path
+from unittest import mock
 
 import made_up
 import numpy as np
 import pytest
-from made_up import ERRORS, STEPS, evaluation, metrics, training
+from made_up import ERRORS, STEPS, distinct, evaluation, metrics, training
 from matplotlib.colors import to_hex
 from toml_cases import toml_table
 
 from minitransformer.apps import plots
 from minitransformer.apps.learn.model import Box, Row
+from minitransformer.apps.plots import heatmap
 from minitransformer.apps.plots.attention import map_figure, maps_figure
 from minitransformer.apps.plots.curves import curves_figure
 from minitransformer.apps.plots.own_parts import losses_figure, parts_figure
@@ -22,35 +24,66 @@ from minitransformer.apps.plots.step_sizes import steps_figure
 
 SOURCE, TARGET = ["a", "b c"], ["x", "yy", "z"]
 WEIGHTS = np.array([[[0.25, 0.75], [0.5, 0.5], [1, 0]], [[0, 1], [0.9, 0.1], [0.4, 0.6]]])
+SMALL_CHANGES = made_up.CHANGES | {"rows": {name: made_up.CHANGES["rows"][name] for name in ("base", "RMS norm")}}
+ONE_SEED = made_up.POSITIONS | {
+    "tasks": {"one": made_up.POSITIONS["tasks"]["one"] | {"kinds": {"none": made_up.SEEDS[:1]}}}
+}
+ONLY_PATHS = {name: part for name, part in distinct(made_up.table1()).items() if name != "example"}
+for row in ONLY_PATHS["layers"].values():
+    del row["operations"], row["time"], row["gradients"]
+OURS_ALONE = distinct(made_up.result(("toy", "small", "base")))
+for name, configuration in OURS_ALONE["configurations"].items():
+    configuration["anatomy"]["workers"] = len(name) - 2
+    if name == "toy":
+        configuration["anatomy"]["shares"]["the rest"] += 0.75  # measured apart, they may exceed the whole
+        configuration["programs"]["eager"] = configuration["programs"]["compiled"]
 METRICS = [*metrics(100, 40), *(evaluation(step, 0.5) | {"valid_loss": 90 / step, "bleu": step} for step in (40, 80))]
 BOX = Box("sub-layer", [Row("mine", "yours", "1 ms"), Row("its", "engine", "2 ms"), Row("no", "wrong", "")], True)
 STACKS = {"encoder": [BOX], "decoder": [BOX, Box("cross-attention", [Row("words", "", "")], True)]}
 STACKS |= {"training": [Box("loss", [Row("sum", "yours", "")], False)], "decoding": [Box("beam", [], False)]}
+KINDS = {"decoder": [WEIGHTS[:, :, [0, 1, 1]]], "encoder": [WEIGHTS[:, :2]], "cross": [WEIGHTS, WEIGHTS[:1]]}
+LONG = [f"{'word' * (i % 3)}{i}" for i in range(24)]
+
+
+def without_fonts(make, *arguments, **options):
+    """Return a picture for which texts are said to have sizes that depend on no font."""
+
+    def inches(labels, size, face, rotation=0):
+        return size * max(map(len, labels)) / 100, size / 50 + rotation / 500
+
+    with mock.patch.object(heatmap, "text_inches", inches):
+        return make(*arguments, **options)
+
+
 PICTURES = {
-    "attention": lambda: maps_figure({"cross": [WEIGHTS, WEIGHTS[:1]]}, SOURCE, TARGET, "a title"),
-    "one map": lambda: map_figure(WEIGHTS[0], SOURCE, TARGET, "a title"),
+    "attention": lambda: without_fonts(maps_figure, KINDS, SOURCE, TARGET, "a title", target_input=["?", "x", "yy"]),
+    "one map": lambda: without_fonts(map_figure, WEIGHTS[0], SOURCE, TARGET, "a title"),
+    "a long map": lambda: without_fonts(map_figure, np.eye(3, 24, 2) * [[0.56], [0.55], [0.5]], LONG, TARGET),
     "changes": lambda: plots.changes_picture(made_up.CHANGES),
+    "small changes": lambda: plots.changes_picture(SMALL_CHANGES),
     "training": lambda: curves_figure(METRICS, "a title"),
     "short training": lambda: curves_figure([training(step, 5 - step) for step in (1, 2, 4)]),
-    "heads": lambda: plots.heads_picture(made_up.HEADS),
+    "heads": lambda: plots.heads_picture(distinct(made_up.HEADS)),
     "parts": lambda: parts_figure(STACKS),
     "losses": lambda: losses_figure({"mine": metrics(20, 4), "wrong": metrics(9, 2)}),
-    "recall": lambda: plots.recall_picture(made_up.RECALL),
-    "extrapolation": lambda: plots.extrapolation_picture(made_up.EXTRAPOLATION),
-    "positions": lambda: plots.positions_picture(made_up.POSITIONS),
-    "speed": lambda: plots.speed_bars(made_up.result(compiled=0.06)),
-    "growth": lambda: plots.growth_curves(made_up.growth()),
+    "recall": lambda: plots.recall_picture(distinct(made_up.RECALL)),
+    "extrapolation": lambda: plots.extrapolation_picture(distinct(made_up.EXTRAPOLATION)),
+    "positions of one seed": lambda: plots.positions_picture(ONE_SEED),
+    "positions": lambda: plots.positions_picture(distinct(made_up.POSITIONS)),
+    "speed": lambda: plots.speed_bars(distinct(made_up.result(compiled=0.06))),
+    "our own speed": lambda: plots.speed_bars(OURS_ALONE),
+    "growth": lambda: plots.growth_curves(distinct(made_up.growth()) | {"workers": 2}),
     "step sizes": lambda: steps_figure(STEPS, ERRORS, "softmax"),
-    "table 1": lambda: plots.table1_picture(made_up.table1()),
-    "paths": lambda: plots.paths_picture(made_up.table1()),
+    "table 1": lambda: plots.table1_picture(distinct(made_up.table1())),
+    "paths": lambda: plots.paths_picture(ONLY_PATHS),
 }
 
 
 def few(values):
     """Return numbers with three digits; if there are many, their number, the first and last ones, and their mean."""
     flat = np.asarray(values, dtype=float).ravel()
-    shown = flat if len(flat) < 9 else [*flat[:3], flat.mean(), *flat[-3:]]
-    return " ".join([f"{len(flat)}:"] * (len(flat) > 8) + [f"{value:.3g}" for value in shown])
+    shown = flat if len(flat) < 20 else [*flat[:3], flat.mean(), *flat[-3:]]
+    return " ".join([f"{len(flat)}:"] * (len(flat) > 19) + [f"{value:.3g}" for value in shown])
 
 
 def hexes(*colours):
@@ -65,48 +98,75 @@ def extents(paths, transform=None):
 
 def written(text):
     font = f"{text.get_size():.3g} {text.get_weight()} {text.get_rotation():g} {text.get_ha()} {text.get_va()}"
-    return f"text {text.get_text()!r} {hexes(text.get_color())} {font}"
+    font += "" if text.get_parse_math() else " plain"
+    return f"text {text.get_text()!r} {hexes(text.get_color())} {font} {text.get_rotation_mode()}"
+
+
+def of_legend(legend, axes=None):
+    texts, box = legend.get_texts(), legend._bbox_to_anchor
+    box = few(box.transformed(axes.transAxes.inverted()).extents) if axes and box else ""
+    names = [text.get_text() for text in texts]
+    return f"legend {names} {legend._ncols} {legend._loc} {texts[0].get_size()} {legend.get_frame_on()} {box}"
 
 
 def in_words(figure):
     """Yield what a picture shows, a line for each thing."""
     figure.draw_without_rendering()
-    yield from map(written, [text for text in figure.texts if text.get_text()])
-    for legend in figure.legends:
-        yield f"legend {[text.get_text() for text in legend.get_texts()]} {legend._ncols}"
+    is_plain, size = figure.get_layout_engine() is None, figure.get_size_inches()
+    yield f"figure {few(size)}"
+    for text in figure.texts:
+        if text.get_text():
+            yield f"{written(text)} {few(np.array(text.get_position()) * size if is_plain else text.get_position()[0])}"
+    yield from map(of_legend, figure.legends)
     for axes in filter(lambda axes: axes.get_visible(), figure.axes):
         title = "".join(axes.get_title(loc) for loc in ("left", "center", "right"))
         spines = [name for name, spine in axes.spines.items() if spine.get_visible()]
+        looks = {(hexes(axes.spines[name].get_edgecolor()), axes.spines[name].get_linewidth()) for name in spines}
         beside = [label.get_text() for inner in axes.child_axes for label in inner.get_yticklabels()]
-        yield f"axes {title!r} {axes.axison} {' '.join([*spines, *beside])}"
+        yield f"axes {title!r} {axes.axison} {' '.join([*spines, *beside])} {sorted(looks)} {axes.get_axisbelow()}"
+        yield from [f"  at {few(axes.get_position().bounds * np.tile(size, 2))}"] * is_plain
         for axis, low, high in ((axes.xaxis, *axes.get_xlim()), (axes.yaxis, *axes.get_ylim())):
             ticks = [tick for tick in axis.get_major_ticks() if min(low, high) <= tick.get_loc() <= max(low, high)]
             labels = [tick.label1 if tick.label1.get_visible() else tick.label2 for tick in ticks]
             look = sorted({(hexes(label.get_color()), label.get_size(), label.get_rotation()) for label in labels})
-            words = ["power" if "$" in label.get_text() else label.get_text() for label in labels]  # of ten
-            names = [f"{tick.get_loc():.3g}={word!r}" for tick, word in zip(ticks, words, strict=True)]
+            names = [f"{t.get_loc():.3g}={t.label1.get_text() or t.label2.get_text()!r}" for t in ticks]
+            names = names if "$" not in "".join(names) else ["powers of ten"]  # which ones, matplotlib decides
             yield f"  {axis.axis_name} {axis.get_scale()} {low:.3g} to {high:.3g}: {' '.join(names)} {look}"
+            minor = [tick.label1.get_text() for tick in axis.get_minor_ticks() if low <= tick.get_loc() <= high]
+            marks = {(tick.tick1line.get_markersize(), tick.get_pad()) for tick in ticks}
+            lines = {
+                (hexes(line.get_color()), line.get_linewidth()) for line in axis.get_gridlines() if line.get_visible()
+            }
+            yield f"    {len(minor)} more {sorted({*minor})}, marks {sorted(marks)}, grid {sorted(lines)}"
             if axis.label.get_text():
-                yield "  " + written(axis.label)
+                yield f"  {written(axis.label)} {'' if axis._autolabelpos else few(axis.label.get_position())}"
         for line in axes.lines:
             look = f"{line.get_linestyle()} {line.get_marker()} {line.get_linewidth():g} {line.get_markersize():g}"
             label = "" if line.get_label()[0] == "_" else line.get_label()
-            yield f"  line {label!r} {hexes(line.get_color())} {look} {line.get_alpha()}"
+            look += f" {line.get_alpha()} {line.get_zorder():g} {line.get_markeredgewidth():g} {line.get_clip_on()}"
+            look += f" {line._unscaled_dash_pattern[1] or ''}"
+            yield f"  line {label!r} {hexes(line.get_color())} {look}"
             yield f"    x {few(line.get_xdata())}, y {few(line.get_ydata())}"
         for patch in axes.patches:
             colours = hexes(patch.get_facecolor(), patch.get_edgecolor())
-            yield f"  patch {colours} {extents([patch.get_path()], patch.get_patch_transform())}"
+            look = f"{patch.get_linewidth():g} {patch.get_zorder():g}"
+            yield f"  patch {colours} {look} {extents([patch.get_path()], patch.get_patch_transform())}"
         for area in axes.collections:
             colours = hexes(*area.get_facecolor(), *area.get_edgecolor())
-            yield f"  area {colours} {few(area.get_offsets())} {extents(area.get_paths())}"
+            look = f"{area.get_alpha()} {area.get_zorder():g} {few(area.get_linewidths())}"
+            yield f"  area {colours} {look} {few(area.get_offsets())} {extents(area.get_paths())}"
         for image in axes.images:
-            yield f"  map {image.get_cmap().name} {image.get_clim()} {image.get_array().shape} {few(image.get_array())}"
+            look = f"{image.get_cmap().name} {image.get_interpolation()} {image.get_clim()} {image.get_array().shape}"
+            yield f"  map {look} {few(image.get_array())}"
         for text in axes.texts:
             arrow = getattr(text, "arrow_patch", None)
-            from_to = f" to {few(text.xy)} {hexes(arrow.get_edgecolor())} {arrow.get_linewidth():g}" if arrow else ""
-            yield f"  {written(text)} {few(getattr(text, 'xyann', text.get_position()))}{from_to}"
+            from_to = f" from {few(text.xyann)} {text.xycoords}" if hasattr(text, "xyann") else ""
+            from_to += (
+                f" {hexes(arrow.get_edgecolor())} {arrow.get_linewidth():g} {arrow.get_zorder():g}" if arrow else ""
+            )
+            yield f"  {written(text)} {few(getattr(text, 'xy', text.get_position()))}{from_to}"
         if legend := axes.get_legend():
-            yield f"  legend {[text.get_text() for text in legend.get_texts()]} {legend._ncols} {legend._loc}"
+            yield f"  {of_legend(legend, axes)}"
 
 
 @pytest.mark.parametrize("name", PICTURES)

@@ -6,28 +6,6 @@ import pytest
 from minitransformer.apps.plots import growth_curves, save, speed_bars
 
 
-def test_the_parts_add_up():
-    _, parts, _ = speed_bars(made_up.result(names=["toy"])).axes
-    assert sum(bar.get_height() for bar in parts.patches) == pytest.approx(1)
-    more = made_up.result(names=["toy"])
-    more["configurations"]["toy"]["anatomy"]["shares"]["the rest"] += 0.25  # measured apart, they may exceed the whole
-    _, higher, _ = speed_bars(more).axes
-    assert [text.xy for text in higher.texts if hasattr(text, "xy")] == [(0, pytest.approx(1.25))]
-    assert higher.get_ylim()[1] == pytest.approx(1.12 * 1.25)
-    legend = [text.get_text() for text in parts.get_legend().get_texts()]
-    assert legend[0] == "the rest"
-    assert legend[-1] == "matrix products"
-
-
-def test_without_pytorch_we_are_the_measure():
-    result = made_up.result(names=["toy"])
-    for name in ("eager", "compiled"):
-        del result["configurations"]["toy"]["programs"][name]
-    time, _, _ = speed_bars(result).axes
-    assert [bar.get_height() for bar in time.patches] == [1]
-    assert "minitransformer = 1" in time.get_title(loc="left")
-
-
 def test_texts_do_not_overlap():
     for figure in (
         speed_bars(made_up.result(("toy", "small", "base"), compiled=0.05)),

@@ -1,0 +1,169 @@
+"""Whole results of the benchmarks, from programs and a clock that are made up, compared with approved ones."""
+
+import json
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from types import SimpleNamespace
+
+import made_up
+import pytest
+from approved import check_approved_values
+
+from minitransformer.apps.bench import account, anatomy, growth, measure, ours, ours_decoding, scaling, turns
+from minitransformer.apps.bench.turns import Outcome, ProcessError
+from minitransformer.apps.bench.workloads import Workload
+
+pytestmark = pytest.mark.numpy_only("measures the processor")
+TINY = Workload().changed(d_model=16, n_heads=2, n_layers=1, d_ff=12, vocabulary=40, batch=5, length=4)
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch):
+    """Let each call of the clock be a second after the one before."""
+    for module in (account, anatomy, ours):
+        ticks = map(float, count())
+        monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda ticks=ticks: next(ticks)))
+    for module in (growth, measure, scaling):
+        monkeypatch.setattr(module, "describe", lambda: {"memory": 5 * 10**8})
+    monkeypatch.setattr("minitransformer.arrays.blas.cores", lambda: 4)
+
+
+def told_by(command):
+    """Return what a command tells its process, with the sizes that are not the defaults."""
+    told = json.loads(command[-1])
+    usual = Workload().flat()
+    workload = {name: value for name, value in told["workload"].items() if value != usual[name]}
+    return [
+        *command[command.index("-m") + 1 : -1],
+        *(command[1:3] if command[0] == "mpiexec" else []),
+        told | {"workload": workload},
+    ]
+
+
+def without_sizes(result):
+    """Return a result in which the sizes, which have many options, are a few words."""
+    for configuration in result["configurations"].values():
+        configuration["sizes"] = str(Workload().changed(**configuration["sizes"]))
+    return result
+
+
+def measure_growth(patch, told):
+    class Process:
+        def __init__(self, command):
+            self.told = told_by(command)[-1]
+            told.append(self.told)
+            if self.told["workload"].get("batch", 32) > 256:
+                raise ProcessError("ended by signal 9")
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *exception):
+            told.append("closed")
+
+        def read(self):
+            return {"ready": {"resident": 10**8}}
+
+        def ask(self, times):
+            told.append(times)
+            size = Workload().changed(**self.told["workload"]).flops
+            return {"seconds": [size / 10**9 * (1 + i % 3) for i in range(times)], "peak": 10**8 + size // 50}
+
+    patch.setattr(growth, "Process", Process)
+    found = growth.measure_growth(3, told.append)
+    for axis in found["axes"].values():
+        axis["centre"] = str(Workload().changed(**axis["centre"]))
+    return found
+
+
+def measure_speed(patch, told):
+    def take_turns(entrants, rounds, tell, steps=turns.steps_in_a_turn):
+        tell("in turn")
+        told.extend([one.name, one.label, told_by(one.command)] for one in entrants)
+        told.append([rounds, [steps(seconds) for seconds in (0.01, 0.1, 0.13, 0.3)]])
+        return (
+            {"anatomy": made_up.distinct(made_up.inside())}
+            if entrants[0].name == "anatomy"
+            else made_up.distinct(made_up.outcomes())
+        )
+
+    patch.setattr(measure, "take_turns", take_turns)
+    return without_sizes(measure.measure_speed(["toy", "base"], 5, ["ours", "eager"], 3, told.append))
+
+
+def measure_processes(patch, told):
+    def take_turns(entrants, rounds, tell):
+        tell(f"{rounds} rounds")
+        told.extend([one.name, one.label, told_by(one.command)] for one in entrants)
+        described = {"parameters": 1000}
+        return {
+            one.name: Outcome(one.label, described, [
+                {"seconds": [0.1 + (3 * place + turn) % 7], "peak": 5 + turn, "received": [7 * turn]} for turn in (1, 2)
+            ])
+            for place, one in enumerate(entrants)
+        }  # fmt: skip
+
+    patch.setattr(scaling, "take_turns", take_turns)
+    patch.setattr(scaling, "find_mpiexec", lambda: ["mpiexec"])
+    return without_sizes(scaling.measure_processes(["small"], 4, True, told.append, counts=(2, 8)))
+
+
+def take_apart(patch, told):
+    """Return one turn of the anatomy, in which each operation takes a second, and the whole account of a step."""
+
+    @contextmanager
+    def stepping(workload, number, fork):
+        told.append([str(workload), number, fork])
+        yield lambda times: {"seconds": [0.25] * times}
+
+    def time_products(products, threads):
+        told.append([len(products), threads])
+        return [threads + i for i in range(len(products))]
+
+    patch.setattr(anatomy, "stepping", stepping)
+    patch.setattr(anatomy, "time_products", time_products)
+    patch.setattr(anatomy, "TINY_STEPS", 3)
+    with anatomy.prepare(TINY, 2) as (turn, description):
+        return {"description": description, "answer": turn(2)}
+
+
+def do_steps(patch, told):
+    """Return what our programs answer and with what they call the training step."""
+
+    def shared_step(model, optimiser, batch, rate, smoothing, team, *rest):
+        assert not rest
+        shapes = [ids.shape for ids in batch]
+        told.append(
+            [len(team.models), optimiser.values.size, int(sum(ids.sum() for ids in batch)), shapes, rate, smoothing]
+        )
+        return 1.0
+
+    patch.setattr(ours, "shared_step", shared_step)
+    patch.setattr(ours, "settle", lambda: told.append("settle"))
+    patch.setattr(ours, "resident_memory", lambda: 77)
+    found = {}
+    for prepare in (ours.prepare, ours.prepare_growth):
+        with prepare(TINY, 2) as (steps, description):
+            found[prepare.__name__] = [steps(3), description["workers"], description.get("resident")]
+    for search in ("greedy", "beam"):
+        with ours_decoding.prepare(TINY, search, 1) as (steps, description):
+            description.pop("kernels")
+            found[search] = [steps(1), description]
+    return found
+
+
+BENCHMARKS = {
+    "growth": measure_growth,
+    "speed": measure_speed,
+    "processes": measure_processes,
+    "anatomy": take_apart,
+    "steps": do_steps,
+}
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_a_benchmark_finds_what_it_found_when_it_was_read(name, monkeypatch):
+    told = []
+    found = {"found": BENCHMARKS[name](monkeypatch, told), "told": told}
+    check_approved_values(Path(__file__).parent / "approved_results" / f"{name}.json", found)
