@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from minitransformer.apps.bench import CONFIGURATIONS, decode
-from minitransformer.apps.bench.decode import agreement, decoding_workload, measure_decoding
+from minitransformer.apps.bench import CONFIGURATIONS
+from minitransformer.apps.bench.decode import agreement, decoding_workload
 from minitransformer.apps.bench.ours import random_batch
 from minitransformer.apps.bench.ours_decoding import decoding_model, margins, max_length, random_sources
 from minitransformer.apps.bench.program import command
-from minitransformer.apps.bench.turns import Outcome, Process
+from minitransformer.apps.bench.turns import Process
 from minitransformer.apps.bench.workloads import Workload
 from minitransformer.data import END
 from minitransformer.decoding import greedy
@@ -43,36 +43,6 @@ def test_margins_are_those_of_the_tokens_that_were_written():
 
 def test_the_largest_model_decodes_fewer_sentences():
     assert [decoding_workload(name).batch for name in CONFIGURATIONS] == [64, 64, 16]
-
-
-def test_each_configuration_and_search_has_its_own_processes(monkeypatch):
-    asked, told = [], []
-
-    def take_turns(entrants, rounds, tell):
-        tell(f"{rounds} rounds")
-        asked.extend((one.name, one.label, one.command) for one in entrants)
-        described = {"sentences": [[5, 6]], "scores": None, "margins": [[1.0, 1.0]]}
-        return {
-            one.name: Outcome(one.label, described, [{"seconds": [0.1 * len(asked)], "peak": 5}]) for one in entrants
-        }
-
-    monkeypatch.setattr(decode, "take_turns", take_turns)
-    labels = {"ours": "minitransformer", "eager": "PyTorch eager"}
-    found = measure_decoding(["toy", "base"], 2, [*labels], 3, told.append)["decoding"]
-    cases = [(name, search) for name in ("toy", "base") for search in ("greedy", "beam")]
-    assert told == [f"{name}, {search}: 2 rounds" for name, search in cases]
-    own = {name: CONFIGURATIONS[name].changed(batch=batch) for name, batch in (("toy", 64), ("base", 16))}
-    assert asked == [
-        (one, label, command(f"{one}-{search}", own[name], 3))
-        for name, search in cases
-        for one, label in labels.items()
-    ]
-    for i, (name, search) in enumerate(cases, start=1):
-        assert (found[name]["sizes"], found[name]["max_length"]) == (own[name].flat(), max_length(own[name]))
-        ours, eager = found[name]["searches"][search]["programs"].values()
-        assert ours["median"] == eager["median"] == pytest.approx(0.2 * i)
-        assert (ours["tokens"], ours["tokens_per_second"]) == (2, pytest.approx(10 / i))
-        assert found[name]["searches"][search]["agreement"] == {"sentences": 1, "same": 1, "ties": 0, "different": 0}
 
 
 def test_a_random_batch_is_the_same_each_time_and_its_three_parts_differ():

@@ -95,28 +95,3 @@ def test_growth_is_measured_point_by_point(monkeypatch):
     assert all(point["seconds"] > 0 for point in curve["points"])
     assert isinstance(curve["time_slope"], float)
     assert curve["left_out"] is None
-
-
-def test_points_that_would_not_fit_are_left_out(monkeypatch):
-    asked = []
-
-    def point(workload, workers, value):
-        asked.append(value)
-        return {"value": value, "seconds": 1.0, "resident": 10**8, "peak": 10**9, "memory": 10**9 * value**2 // 4}
-
-    monkeypatch.setattr(growth, "_point", point)
-    monkeypatch.setattr(growth, "describe", lambda: {"memory": 4 * 10**9})
-    (curve,) = measure_growth(1, lambda what: None, axis((1, 2, 4, 8)))["axes"]["length"]["curves"]
-    assert asked == [1, 2]
-    assert curve["left_out"].startswith("T 4 and more: it would take about 4.1 GB, more than half of")
-
-
-def test_a_point_that_fails_ends_its_curve(monkeypatch):
-    def point(workload, workers, value):
-        raise ProcessError("ended by signal 9")
-
-    monkeypatch.setattr(growth, "_point", point)
-    (curve,) = measure_growth(1, lambda what: None, axis((1, 2)))["axes"]["length"]["curves"]
-    assert curve["points"] == []
-    assert curve["left_out"] == "T 1 and more: ended by signal 9"
-    assert curve["time_slope"] is None

@@ -85,6 +85,7 @@ def test_a_program_that_works_is_ended_too(tmp_path):
     with Process([sys.executable, "-S", "-c", WAITS.format(log=log)]) as process:
         process.read()
     assert time.perf_counter() - start < 30
+    assert process._process.returncode is not None
 
 
 def test_a_program_that_has_gone_cannot_be_asked():

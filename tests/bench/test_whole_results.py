@@ -10,7 +10,7 @@ import made_up
 import pytest
 from approved import check_approved_values
 
-from minitransformer.apps.bench import account, anatomy, growth, measure, ours, ours_decoding, scaling, turns
+from minitransformer.apps.bench import account, anatomy, decode, growth, measure, ours, ours_decoding, scaling, turns
 from minitransformer.apps.bench.turns import Outcome, ProcessError
 from minitransformer.apps.bench.workloads import Workload
 
@@ -53,7 +53,7 @@ def measure_growth(patch, told):
         def __init__(self, command):
             self.told = told_by(command)[-1]
             told.append(self.told)
-            if self.told["workload"].get("batch", 32) > 256:
+            if self.told["workload"].get("d_model") == 256:
                 raise ProcessError("ended by signal 9")
 
         def __enter__(self):
@@ -92,6 +92,25 @@ def measure_speed(patch, told):
     return without_sizes(measure.measure_speed(["toy", "base"], 5, ["ours", "eager"], 3, told.append))
 
 
+def measure_decoding(patch, told):
+    def take_turns(entrants, rounds, tell):
+        tell(f"{rounds} rounds")
+        told.extend([one.name, one.label, told_by(one.command)] for one in entrants)
+        described = {"scores": None, "margins": [[1.0] * 2, [1.0, 1e-4]], "sentences": [[5, 6], [7, 8]]}
+        others = described | {"sentences": [[5, 6], [7, len(told)]]}
+        return {
+            one.name: Outcome(
+                one.label, others if place else described, [{"seconds": [0.1 + place], "peak": len(told)}]
+            )
+            for place, one in enumerate(entrants)
+        }
+
+    patch.setattr(decode, "take_turns", take_turns)
+    patch.setattr(decode, "describe", lambda: "this machine")
+    found = decode.measure_decoding(["toy", "base"], 2, ["ours", "eager"], 3, told.append)
+    return without_sizes({"configurations": found["decoding"], "rounds": found["rounds"]})
+
+
 def measure_processes(patch, told):
     def take_turns(entrants, rounds, tell):
         tell(f"{rounds} rounds")
@@ -118,7 +137,7 @@ def take_apart(patch, told):
         yield lambda times: {"seconds": [0.25] * times}
 
     def time_products(products, threads):
-        told.append([len(products), threads])
+        told.append([sum(product.flops for product in products), threads])
         return [threads + i for i in range(len(products))]
 
     patch.setattr(anatomy, "stepping", stepping)
@@ -157,6 +176,7 @@ BENCHMARKS = {
     "growth": measure_growth,
     "speed": measure_speed,
     "processes": measure_processes,
+    "decoding": measure_decoding,
     "anatomy": take_apart,
     "steps": do_steps,
 }

@@ -8,9 +8,7 @@ import pytest
 
 from minitransformer.apps.cli import main
 from minitransformer.apps.paper import table3
-from minitransformer.apps.paper.means import compare_means
-from minitransformer.apps.paper.table3 import ROWS, Row, format_means, format_table, variations
-from minitransformer.apps.paper.variations import Result
+from minitransformer.apps.paper.table3 import ROWS
 from minitransformer.tasks import build
 from minitransformer.training import Configuration, RunFolder
 
@@ -92,41 +90,3 @@ def test_several_seeds(tmp_path, capsys):
     assert rows_of(out)[0].split()[-6] == f"{(math.exp(losses[0]) + math.exp(losses[1])) / 2:.4f}"
     assert "2 seeds each: mean (min to max)" in out
     assert "(E) positions learned  " in out
-
-
-def test_what_was_measured_is_the_mean_over_the_seeds_and_equal_values_are_empty():
-    rows = [ROWS[0], Row("D", {"dropout": 0.2})]
-    scores = [{"valid_loss": math.log(n), "exact_match": n / 8, "seconds": 10.0 * n} for n in (1, 2)]
-    found = [
-        (row, [Result(configuration, 12_345, score) for score in scores])
-        for row, configuration in zip(rows, variations(rows).values(), strict=True)
-    ]
-    heading, base, other = (line.split("  ") for line in format_table(found))
-    ends = ["1.5000", "18.75 %", "12,345", "15 s"]
-    assert [cell.strip() for cell in heading if cell.strip()][-4:] == [
-        "perplexity",
-        "exact match",
-        "parameters",
-        "time",
-    ]
-    assert [cell.strip() for cell in other if cell.strip()] == ["(D)", "0.2", *ends]
-    assert [cell.strip() for cell in base if cell.strip()][-4:] == ends
-
-
-def test_means_are_compared_with_the_base():
-    def results(values):
-        return [Result(None, 0, {"valid_loss": math.log1p(value), "exact_match": value}) for value in values]
-
-    base, learned = [0.97, 0.98, 0.99], [0.975, 0.98, 0.994]
-    lines = format_means([(ROWS[0], results(base)), (ROWS[-1], results(learned))])
-    assert lines[0].startswith("3 seeds each")
-    exact_match, perplexity = lines[-7:-4], lines[-3:]
-    assert exact_match[1].split("  ")[-1] == "98.00 (97.00 to 99.00)"
-    d = compare_means([97, 98, 99], [97.5, 98, 99.4])
-    assert exact_match[2].split(maxsplit=3)[3] == (
-        f"98.30 (97.50 to 99.40)  +0.30 ({d.low:+.2f} to {d.high:+.2f})  {d.p:.3f}  {d.detectable:10.2f}"
-    )
-    assert perplexity[2].split(maxsplit=3)[3].startswith("1.9830 (1.9750 to 1.9940)  +0.0030 (")
-    assert max(map(len, lines)) <= 100
-    two = format_means([(ROWS[0], results(base)), *((row, results(learned)) for row in ROWS[1:3])])
-    assert sum(f"  {min(1, 2 * d.p):.3f}  " in line for line in two) == 4  # p is that of two rows

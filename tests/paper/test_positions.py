@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from minitransformer import nn, ops
-from minitransformer.apps.paper import positions
 from minitransformer.apps.paper.position_tasks import TASKS, Batch, Copy, Lookup, Recall
 from minitransformer.apps.paper.positions import (
     POSITIONS,
@@ -22,7 +21,6 @@ from minitransformer.apps.paper.positions import (
     train_model,
 )
 from minitransformer.apps.paper.recall import NO_TARGET
-from minitransformer.apps.paper.report import positions_text
 from minitransformer.autograd import no_grad
 from minitransformer.files import FileError
 
@@ -246,41 +244,6 @@ def test_accuracy_is_that_of_the_end():
     batch.targets[:, 7:30] = 1
     found = measure_model(model, task, replace(TINY, times=(1, 4)))
     assert found["accuracy"] == [0.5, 1.0]  # positions 6 and 7, and 30 and 31
-
-
-def test_each_seed_draws_its_own_weights_and_sentences(monkeypatch):
-    """Every cell of the plan, in its order, with its own task, kind and seed."""
-    trained, told = [], []
-
-    def train_model(model, task, sizes, seed):
-        trained.append((*model, type(task).__name__, sizes, seed))
-        return seed + 0.5
-
-    monkeypatch.setattr(positions, "PositionsModel", lambda task, kind, sizes, seed: (type(task).__name__, kind, seed))
-    monkeypatch.setattr(positions, "train_model", train_model)
-    monkeypatch.setattr(positions, "measure_model", lambda model, task, sizes: {"accuracy": [0.25], "of": model})
-    monkeypatch.setattr(positions, "measure_context", lambda task, k, sizes: [k / 10])
-    found = measure_positions(TINY, told.append, ["copy", "lookup"], ["alibi", "none"], [3, 8])
-    plan = [(seed, name, kind) for seed in (3, 8) for name in ("copy", "lookup") for kind in ("alibi", "none")]
-    assert trained == [(name.title(), kind, seed, name.title(), TINY, seed) for seed, name, kind in plan]
-    assert told == [f"{name}, {kind}, seed {seed}: 0.250" for seed, name, kind in plan]
-    assert (found["seeds"], found["lengths"]) == ([3, 8], [8, 12, 32])
-    for name, task in found["tasks"].items():
-        assert task["chance"] == 1 / TASKS[name](32).classes
-        for kind, row in task["kinds"].items():
-            assert [(one["loss"], one["of"]) for one in row] == [
-                (seed + 0.5, (name.title(), kind, seed)) for seed in (3, 8)
-            ]
-    assert found["tasks"]["copy"]["contexts"] == {1: [0.1], 2: [0.2], 3: [0.3]}
-    assert "contexts" not in found["tasks"]["lookup"]
-    row = {"accuracy": [0.5] * 3, "pieces": None, "weight": [0.25, 0.5, 0.75], "garbled": 0.125}
-    row |= {"near": dict.fromkeys(("all", "nearest", "thinned"), 0.5), "far": dict.fromkeys(("all", "thinned"))}
-    for task in found["tasks"].values():
-        task["kinds"] = {kind: [row] for kind in task["kinds"]}
-    lines = [" ".join(line.split()) for line in positions_text(found).splitlines()]
-    assert "1 symbol 10.0" in lines
-    assert "2 symbols 20.0" in lines
-    assert "alibi - 50.0 50.0 50.0 - - 25 -> 75" in lines
 
 
 def test_what_is_measured_is_kept_and_used_again(tmp_path):

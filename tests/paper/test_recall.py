@@ -11,7 +11,6 @@ from minitransformer.apps.paper.recall import (
     NO_TARGET,
     accuracy_by_position,
     draw_batch,
-    measure_extrapolation,
     measure_recall,
     train,
     train_at_best_rate,
@@ -152,38 +151,6 @@ def test_the_best_rate_is_that_of_all_seeds(monkeypatch, best):
     others = [("model 7", rates[best], 7, 3), ("model 5", rates[best], 5, 3)]
     assert calls == [("model 4", rate, 4, 3) for rate in rates] + others
     assert found == (rates[best], pytest.approx([0.4, 0.7, 0.5]), [(f"model {seed}", 3, 9) for seed in seeds])
-
-
-def test_each_kind_and_distance_has_its_own_models(monkeypatch):
-    asked, told = [], []
-
-    def train_at_best_rate(make, sizes, distance, rates, seeds):
-        asked.append((make, distance))
-        return rates[1], [0.5, 0.25], [np.array([0.25, 0.75]), np.array([1.0, 1.0])]
-
-    monkeypatch.setattr(recall, "train_at_best_rate", train_at_best_rate)
-    found = measure_recall(SMALL, told.append, distances=(1, 9), rates=(0.1, 0.2), seeds=(3, 4))
-    assert [distance for _, distance in asked] == [1, 9] * len(LAYERS)
-    for (make, _), kind in zip(asked[::2], LAYERS, strict=True):  # after all of them have been made
-        for seed in (3, 4):
-            expected, own = RecallModel(kind, SMALL, seed).state_dict(), make(seed).state_dict()
-            assert own.keys() == expected.keys()
-            assert all(np.array_equal(own[name], expected[name]) for name in own)
-    point = {"rate": 0.2, "losses": [0.5, 0.25], "accuracy": [0.5, 1.0]}
-    for kind in found["kinds"].values():
-        assert kind["points"] == [{"distance": distance, **point} for distance in (1, 9)]
-    names = [(kind, distance) for kind in LAYERS for distance in (1, 9)]
-    assert told == [f"{kind}, {distance} back: 0.500, 1.000 at rate 0.2" for kind, distance in names]
-
-
-def test_longer_sentences_are_measured_by_position():
-    sizes, told = replace(SMALL, n=9, steps=3, warmup=2), []
-    found = measure_extrapolation(sizes, told.append, distance=2, times=3, rates=(0.01,), seeds=(0, 1))
-    assert found["kinds"].keys() == LAYERS.keys()
-    for kind in found["kinds"].values():
-        assert {*kind} == {"sinusoidal", "learned"}
-        for row in kind.values():
-            assert np.shape(row["accuracy"]) == (2, 3 * 9 - 2)
 
 
 def test_every_seed_and_distance_has_sentences_of_its_own(monkeypatch):

@@ -91,7 +91,7 @@ EXPERIMENTS = {
     "changes": compare_changes,
     "recall": lambda tell: recall.measure_recall(SHORT, tell, (1, 3), (0.01, 0.3), (0, 2)),
     "extrapolation": lambda tell: recall.measure_extrapolation(SHORT, tell, 2, 2, (0.02,), (1, 3)),
-    "positions": lambda tell: positions.measure_positions(ACROSS, tell, seeds=(1,)),
+    "positions": lambda tell: positions.measure_positions(ACROSS, tell, seeds=(1, 4)),
     "defaults": lambda tell: [repr(one()) for one in (RecallSizes, PositionsSizes)],
 }
 

@@ -3,7 +3,7 @@
 import made_up
 import pytest
 
-from minitransformer.apps.plots import growth_curves, save, speed_bars
+from minitransformer.apps.plots import growth_curves, save, speed_bars, step_sizes
 
 
 def test_texts_do_not_overlap():
@@ -29,5 +29,7 @@ def test_there_must_be_something_to_draw():
 def test_files_are_written(tmp_path):
     save(speed_bars(made_up.result()), tmp_path / "speed.png")
     save(growth_curves(made_up.growth()), tmp_path / "growth.svg")
+    step_sizes(made_up.STEPS, made_up.ERRORS, tmp_path / "new" / "errors.png")
+    assert (tmp_path / "new" / "errors.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "speed.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in (tmp_path / "growth.svg").read_text()
