@@ -119,7 +119,12 @@ def growth():
     plain = curve | {"label": "plain", "points": points, "left_out": "T 1024 and more: it would take about 9.9 GB"}
     blocked = curve | {"label": "in blocks of 128", "memory_power": 1}
     blocked["points"] = [point | {"memory": 10**5 * point["value"]} for point in points]
-    unknown = curve | {"label": "plain", "memory_slope": None, "points": [p | {"memory": None} for p in points]}
+    unknown = curve | {
+        "label": "plain",
+        "time_slope": 0.0,
+        "memory_slope": None,
+        "points": [p | {"memory": None} for p in points],
+    }
     return {
         "machine": MACHINE,
         "workers": 1,

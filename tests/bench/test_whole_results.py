@@ -1,18 +1,38 @@
 """Whole results of the benchmarks, from programs and a clock that are made up, compared with approved ones."""
 
 import json
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 
 import made_up
+import numpy as np
 import pytest
 from approved import check_approved_values
 
-from minitransformer.apps.bench import account, anatomy, decode, growth, measure, ours, ours_decoding, scaling, turns
+from minitransformer.apps.bench import (
+    account,
+    anatomy,
+    ceiling,
+    decode,
+    growth,
+    machine,
+    measure,
+    ours,
+    ours_decoding,
+    processes,
+    program,
+    pytorch,
+    pytorch_decoding,
+    scaling,
+    turns,
+)  # fmt: skip
+from minitransformer.apps.bench.account import Account, accounting
 from minitransformer.apps.bench.turns import Outcome, ProcessError
 from minitransformer.apps.bench.workloads import Workload
+from minitransformer.autograd import Tensor
 
 pytestmark = pytest.mark.numpy_only("measures the processor")
 TINY = Workload().changed(d_model=16, n_heads=2, n_layers=1, d_ff=12, vocabulary=40, batch=5, length=4)
@@ -172,7 +192,69 @@ def do_steps(patch, told):
     return found
 
 
+FILES = {
+    "STATUS": "Name:\tpython\nVmPeak:\t9000 kB\nVmHWM:\t    2000 kB\nVmRSS:\t    1500 kB\n",
+    "SHARED": "Rss:  1700 kB\nPss:  1200 kB\nPss_Anon: 3 kB\n",
+    "LIMITS": "3000000000\n",
+    "cpuinfo": "flags\t: fpu: vme\nmodel name\t: Abacus 9000: fast \nmodel name\t: another\n",
+}
+
+
+def describe_machine(patch, told):
+    with TemporaryDirectory() as folder:
+        files = {name: Path(folder) / name for name in FILES}
+        for name, file in files.items():
+            file.write_text(FILES[name])
+            patch.setattr(machine, name, (Path(folder) / "none", file) if name == "LIMITS" else file, raising=False)
+        found = [machine.processor(files["cpuinfo"])]
+        patch.setattr(machine, "processor", lambda: "Abacus 9000")
+        patch.setattr(machine, "platform", SimpleNamespace(**{
+            name: lambda name=name: f"the {name}" for name in ("system", "machine", "python_version")
+        }))  # fmt: skip
+        patch.setattr(machine, "np", SimpleNamespace(__version__="2.4.0"))
+        patch.setattr(machine, "blas", SimpleNamespace(cores=lambda: 3, kernels=lambda: "the kernels"))
+        variables = {"OMP_NUM_THREADS": "2", "MKL_X": "1", "OPENBLAS_Y": "4", "OTHER": "5"}
+        pages = {"SC_PHYS_PAGES": 10**6, "SC_PAGE_SIZE": 4096}
+        told_by_os = {"environ": variables, "getloadavg": lambda: (1.5, 2, 3), "sysconf": pages.__getitem__}
+        patch.setattr(machine, "os", SimpleNamespace(**told_by_os))
+        described = machine.describe()
+        told.append(len(described.pop("date").removesuffix("+00:00")))
+        memory = [machine.peak_memory(), machine.peak_share(), machine.resident_memory()]
+        patch.setattr(machine, "LIMITS", ())
+        return [*found, described, *memory, machine.machine_memory()]
+
+
+def time_products(patch, told):
+    """Return the times of products, of which each takes a millisecond, in one thread and in two in turn."""
+    with accounting(booked := Account(), [x := Tensor(np.ones((3, 4), np.float32), requires_grad=True)]):
+        x.data @ x.data.T, x.data.T @ x.data
+    ticks = (n / 1000 for n in count())
+    patch.setattr(ceiling, "time", SimpleNamespace(perf_counter=lambda: next(ticks)))
+    patch.setattr(ceiling, "threading", SimpleNamespace(Barrier=lambda n: SimpleNamespace(wait=lambda: told.append(n))))
+    patch.setattr(ceiling, "_repeat", lambda times, *arrays: told.append([times, *(str(x.strides) for x in arrays)]))
+    patch.setattr(ceiling, "ThreadPoolExecutor", lambda n: nullcontext(SimpleNamespace(map=map)))
+    return [ceiling.time_products(booked.products, threads) for threads in (1, 2)]
+
+
+def choose_programs(patch, told):
+    """Return what each name of a program prepares."""
+
+    def recorder(name):
+        return lambda *arguments, **options: [name, *map(str, arguments), str(options)]
+
+    for module in (anatomy, ours, ours_decoding, processes, pytorch, pytorch_decoding):
+        for name in ("prepare", "prepare_growth"):
+            patch.setattr(module, name, recorder(f"{module.__name__}.{name}"), raising=False)
+    names = ("ours", "growth", "anatomy", "eager", "compiled", "ours-greedy", "ours-beam", "eager-beam")
+    more = {"workload": TINY.flat(), "workers": 3, "backend": "numpy"}
+    found = [program.prepare(more | {"program": name}) for name in names]
+    return [*found, program.prepare(more | {"program": "processes", "shares": 5, "latency": 0.5, "bandwidth": 7.0})]
+
+
 BENCHMARKS = {
+    "machine": describe_machine,
+    "ceiling": time_products,
+    "programs": choose_programs,
     "growth": measure_growth,
     "speed": measure_speed,
     "processes": measure_processes,

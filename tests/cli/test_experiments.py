@@ -1,7 +1,6 @@
 """The commands ``paths``, ``recall`` and ``extrapolation``, from the first word to the picture, at small sizes."""
 
 import json
-import re
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -95,17 +94,3 @@ def test_extrapolation_of_positions(monkeypatch, tmp_path, capsys):
     recall = result["tasks"]["recall"]["kinds"]
     assert {*recall} == {"rotary", "none"}
     assert "recall of the symbol 4 positions back; chance is 12.5 %" in out
-    accuracy, weight = (100 * np.array([one[name] for one in recall["none"]]) for name in ("accuracy", "weight"))
-    lines = [line for line in out.splitlines() if line.startswith("none")]
-    of_length = [f"{a.mean():.1f} ({a.min():.0f}-{a.max():.0f})" for a in accuracy.T]
-    assert lines[0].split() == " ".join(["none", *of_length]).split()
-    weight = weight.mean(axis=0)
-    assert lines[1].endswith(f"{f'{weight[0]:.0f} -> {weight[-1]:.0f}'}")
-    tests = [np.mean([one["near"][keys] for one in recall["none"]]) for keys in ("all", "nearest", "thinned")]
-    copy = result["tasks"]["copy"]
-    (line,) = (line for line in out.splitlines() if line.startswith("2 symbols"))
-    assert re.split("  +", line) == ["2 symbols", *(f"{100 * a:.1f}" for a in copy["contexts"]["2"])]
-    garbled = [100 * np.mean([one["garbled"] for one in seeds]) for seeds in copy["kinds"].values()]
-    assert f"at 12, other symbols in the second half: rotary {garbled[0]:.1f}, none {garbled[1]:.1f}" in out
-    # The symbol is never far.
-    assert lines[1].split()[2:7] == [*(f"{100 * accuracy:.1f}" for accuracy in tests), "-", "-"]

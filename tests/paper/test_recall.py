@@ -11,7 +11,6 @@ from minitransformer.apps.paper.recall import (
     NO_TARGET,
     accuracy_by_position,
     draw_batch,
-    measure_recall,
     train,
     train_at_best_rate,
 )
@@ -106,33 +105,6 @@ def test_positions_that_were_never_trained_stay_as_they_were():
     assert moved[:24].all()
     assert not moved[24:].any()
     assert accuracy_by_position(model, SMALL, 1, n=48).shape == (47,)
-
-
-def test_what_is_measured():
-    sizes, told = replace(SMALL, steps=4, warmup=2), []
-    found = measure_recall(sizes, told.append, distances=(1, 9), rates=(0.001, 0.03), seeds=(0, 5))
-    assert found["kinds"].keys() == LAYERS.keys()
-    assert len(told) == 2 * len(LAYERS)
-    assert [kind["reach"] for kind in found["kinds"].values()] == [None, None, 8, 6]
-    for kind in found["kinds"].values():
-        assert [point["distance"] for point in kind["points"]] == [1, 9]
-        for point in kind["points"]:
-            assert point["rate"] in (0.001, 0.03)
-            assert len(point["losses"]) == len(point["accuracy"]) == 2
-    # A rate that drives the loss up is not chosen, with whatever seed comes after.
-    kind = measure_recall(sizes, told.append, distances=(1,), rates=(30.0, 0.01), seeds=(0, 1))["kinds"]
-    assert all(points["points"][0]["rate"] == 0.01 for points in kind.values())
-
-
-def test_each_seed_and_distance_draws_other_sentences():
-    losses = {
-        (seed, distance): train(RecallModel("recurrent", SMALL, 0), replace(SMALL, steps=2), distance, 0.01, seed)[0]
-        for seed in (0, 1)
-        for distance in (1, 2)
-    }
-    assert len({*losses.values()}) == 4
-    again = train(RecallModel("recurrent", SMALL, 0), replace(SMALL, steps=2), 2, 0.01, 1)
-    assert again[0] == losses[1, 2]
 
 
 @pytest.mark.parametrize("best", range(3))

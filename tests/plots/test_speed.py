@@ -21,7 +21,7 @@ def test_texts_do_not_overlap():
 
 def test_there_must_be_something_to_draw():
     with pytest.raises(ValueError, match="speed_bars: found no configuration"):
-        speed_bars({"configurations": {}})
+        speed_bars({"configurations": {"toy": {"programs": {"ours": {"failed": "out of memory"}}}}})
     with pytest.raises(ValueError, match="growth_curves: found no point"):
         growth_curves({"axes": {}})
 

@@ -2,13 +2,19 @@
 
 import errno
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
+from approved import check_approved_values
+from matplotlib import colormaps, rc_context, rcParams, rcParamsDefault
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+from matplotlib.textpath import TextPath
 
+from minitransformer.apps.plots.colours import use_style
 from minitransformer.apps.plots.fonts import face_for
-from minitransformer.apps.plots.heatmap import draw, name_columns, name_rows
+from minitransformer.apps.plots.heatmap import draw, name_columns, name_rows, text_inches
 from minitransformer.apps.plots.recall import draw_extrapolation, draw_recall
 from minitransformer.apps.plots.saving import MOST_PIXELS, save
 
@@ -69,3 +75,23 @@ def test_a_huge_picture_has_fewer_dots_and_an_error_names_the_file(tmp_path, mon
     monkeypatch.setattr(os, "replace", full)
     with pytest.raises(OSError, match=r"No space left on device: .*huge\.png"):
         save(figure, tmp_path / "huge.png", dpi=160)
+
+
+def test_texts_are_measured_in_inches_and_the_largest_counts():
+    face = face_for(["M"])
+    for label, others in (("MMMM", ["i", "MM"]), ("Mg", ["M"])):
+        ink = TextPath((0, 0), label, size=36).get_extents()
+        width, height = text_inches([label, *others], 36, face)
+        assert (width, height) == pytest.approx(
+            (ink.width / 72, ink.height / 72), rel=0.3 if label == "Mg" else 0.1, abs=0.25
+        )
+        assert text_inches([label, *others], 36, face, rotation=90) == pytest.approx((height, width), rel=0.1)
+
+
+def test_the_style_and_the_colour_maps_are_those_that_were_chosen():
+    with rc_context():
+        rcParams.update({name: value for name, value in rcParamsDefault.items() if name != "backend"})
+        use_style()
+        style = {name: str(rcParams[name]) for name in sorted(rcParams) if rcParams[name] != rcParamsDefault[name]}
+    maps = {name: [to_hex(colormaps[name](x / 4)) for x in range(5)] for name in ("attention", "signed", "magnitude")}
+    check_approved_values(Path(__file__).parent / "approved_results" / "style.json", [style, maps])

@@ -7,10 +7,16 @@ import pytest
 
 pytest.importorskip("torch", reason="needs PyTorch")
 
+import torch
+
+from minitransformer import ops
+from minitransformer.apps.bench import pytorch
 from minitransformer.apps.bench.figures import ratio
+from minitransformer.apps.bench.ours import build, random_batch
 from minitransformer.apps.bench.program import command
 from minitransformer.apps.bench.turns import Entrant, take_turns
-from minitransformer.apps.bench.workloads import CONFIGURATIONS
+from minitransformer.apps.bench.workloads import CONFIGURATIONS, Workload
+from minitransformer.apps.exchange import to_pytorch
 
 pytestmark = [pytest.mark.referee, pytest.mark.numpy_only("is about speed on the processor")]
 
@@ -24,3 +30,40 @@ def test_a_toy_step_is_not_far_slower_than_pytorchs(monkeypatch):
     assert found["ours"].failed is found["eager"].failed is None
     theirs, ours = ([answer["seconds"] for answer in found[name].answers] for name in ("eager", "ours"))
     assert ratio(theirs, ours).most > 0.7
+
+
+def test_pytorchs_step_trains_and_its_model_is_ours_with_two_more_layer_norms():
+    workload = Workload().changed(
+        d_model=8, n_heads=2, n_layers=2, d_ff=12, vocabulary=11, batch=4, length=5, dropout=0.3
+    )
+    step = pytorch.stepper(workload)
+    losses = [float(step()) for _ in range(3)]
+    torch.manual_seed(0)
+    module = pytorch._loss_module(workload)
+    adam = torch.optim.Adam(module.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9)
+    for loss in losses:
+        adam.zero_grad()
+        found = module(*map(torch.from_numpy, random_batch(workload)))
+        assert found.item() == pytest.approx(loss, rel=1e-5)
+        found.backward()
+        adam.step()
+    dropouts = [part for part in module.modules() if isinstance(part, torch.nn.Dropout)]
+    assert {part.p for part in dropouts} == {0.3}
+
+    model, batch = build(workload).eval(), random_batch(workload)
+    batch.source[0, 3:] = batch.target_input[1, 2:] = batch.target_output[1, 2:] = 0
+    state = to_pytorch(model.state_dict(), 2)
+    state["embedding.weight"] = state["source_embedding.weight"]
+    own = {name: torch.from_numpy(state[name]) if name in state else value for name, value in _fresh(module).items()}
+    module.load_state_dict(own)
+    expected = ops.cross_entropy(model(*batch[:2]), batch.target_output, label_smoothing=0.1, ignore_index=0)
+    assert module.eval()(*map(torch.from_numpy, batch)).item() == pytest.approx(expected.item(), rel=1e-4)
+
+
+def _fresh(module):
+    """Return a state in which biases are 0 and layer norms change nothing."""
+    ones = {name: torch.ones_like(value) for name, value in module.state_dict().items() if "norm" in name}
+    return {
+        name: torch.zeros_like(value) if name.endswith("bias") else ones.get(name, value)
+        for name, value in module.state_dict().items()
+    }

@@ -165,11 +165,12 @@ def test_a_bias_for_as_many_heads_as_there_are_sentences_at_a_time(make_model):
         assert result.estimate == pytest.approx(result.gradient, rel=1e-6)
 
 
-def test_attention_in_blocks(model, monkeypatch):
+@pytest.mark.parametrize("edits", [[], EDITS], ids=["", "edited"])
+def test_attention_in_blocks(model, monkeypatch, edits):
     key, index = f"{CROSS}:scaled_dot_product_attention.weights", (0, 1, 2, 1)
-    whole = difference(model, SOURCE, TARGET, None, EDITS, key, index, [1e-4])
+    whole = difference(model, SOURCE, TARGET, None, edits, key, index, [1e-4])
     monkeypatch.setattr(mt.nn.layers, "QUERIES", 1)
-    blocks = difference(model, SOURCE, TARGET, None, EDITS, key, index, [1e-4])
+    blocks = difference(model, SOURCE, TARGET, None, edits, key, index, [1e-4])
     # A product of one row at a time may be rounded in another way.
     assert (blocks.value, blocks.gradient) == (whole.value, whole.gradient)
     assert blocks.estimate == pytest.approx(whole.estimate, rel=1e-9)
