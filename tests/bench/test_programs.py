@@ -1,7 +1,6 @@
 """The processes themselves, at tiny sizes."""
 
 import importlib.util
-import re
 
 import numpy as np
 import pytest
@@ -9,7 +8,7 @@ import pytest
 from minitransformer.apps.bench import growth
 from minitransformer.apps.bench.growth import Axis, Curve, measure_growth
 from minitransformer.apps.bench.machine import machine_memory, peak_memory, peak_share, resident_memory
-from minitransformer.apps.bench.program import command, reason
+from minitransformer.apps.bench.program import command
 from minitransformer.apps.bench.turns import Process, ProcessError
 from minitransformer.apps.bench.workloads import Workload
 from minitransformer.sharding import forked
@@ -35,23 +34,6 @@ def test_a_program_that_cannot_run_says_why():
     impossible = [*start, told.replace('"d_model": 8', '"d_model": 9')]
     with Process(impossible) as process, pytest.raises(ProcessError, match=r"OptionError.*9 is not divisible"):
         process.read()
-
-
-@pytest.mark.parametrize(
-    ("error", "words"),
-    [
-        (ModuleNotFoundError("No module named 'torch'", name="torch"), "PyTorch is not installed"),
-        (
-            RuntimeError("backend='inductor' raised:\nInvalidCxxCompiler: No working C++ compiler found"),
-            "install g[+][+]",
-        ),
-        (ValueError("one\ntwo"), "^ValueError: one$"),
-        (MemoryError(), "MemoryError: without a message"),
-    ],
-)
-def test_reasons_are_one_line(error, words):
-    assert re.search(words, reason(error))
-    assert "\n" not in reason(error)
 
 
 def test_without_pytorch_the_reason_is_said():

@@ -29,19 +29,6 @@ def test_a_target_is_what_was_there_so_far_back(distance):
         assert wanted == [sentence[t - distance] if t >= distance else NO_TARGET for t in range(24)]
 
 
-@pytest.mark.parametrize("distance", [-1, 24])
-def test_a_distance_that_leaves_no_target_is_refused(distance):
-    with pytest.raises(ValueError, match=f"a distance from 0 to 23, found {distance}"):
-        draw_batch(SMALL, distance, np.random.default_rng(0))
-
-
-def test_unknown_kinds_are_refused():
-    with pytest.raises(ValueError, match="no kind of layer 'pooling', expected one of"):
-        RecallModel("pooling", SMALL)
-    with pytest.raises(ValueError, match="'sinusoidal' or 'learned', found 'none'"):
-        RecallModel("self-attention", SMALL, positions="none")
-
-
 @pytest.mark.parametrize("kind", LAYERS)
 @pytest.mark.parametrize(("layers", "k", "r"), [(1, 3, 3), (2, 3, 3), (2, 2, 5), (3, 2, 1)])
 def test_a_layer_reaches_exactly_as_far_as_is_said(kind, layers, k, r):

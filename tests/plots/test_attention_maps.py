@@ -98,40 +98,6 @@ def test_files_are_written(maps, tmp_path):
         assert picture[..., :3].std() > 0.05
 
 
-def test_shape_errors_name_both_shapes(maps):
-    with pytest.raises(ValueError, match=r"maps\['cross'\]\[0\].*\(3, 6, 7\).*\(any, 6, 3\)"):
-        maps_figure(maps, SOURCE[:3], TARGET)
-    with pytest.raises(ValueError, match=r"maps\['encoder'\]\[1\].*\(7, 7\).*\(any, 7, 7\)"):
-        maps_figure({"encoder": [maps["encoder"][0], maps["encoder"][1][0]]}, SOURCE, TARGET)
-    with pytest.raises(ValueError, match=r"attention_map.*\(7, 6\).*\(6, 7\)"):
-        map_figure(maps["cross"][0][0].T, SOURCE, TARGET)
-    with pytest.raises(ValueError, match="6 tokens in `target` and 5 in `target_input`"):
-        maps_figure(maps, SOURCE, TARGET, target_input=TARGET[:-1])
-
-
-@pytest.mark.parametrize("wrong", [{}, {"self": []}])
-def test_unknown_kinds_are_refused(wrong):
-    with pytest.raises(ValueError, match="expected one or more of"):
-        maps_figure(wrong, SOURCE, TARGET)
-
-
-def test_empty_maps_are_refused():
-    with pytest.raises(ValueError, match="is empty"):
-        maps_figure({"cross": []}, SOURCE, TARGET)
-    with pytest.raises(ValueError, match="nothing to draw"):
-        maps_figure({"cross": [np.zeros((0, 6, 7))]}, SOURCE, TARGET)
-    with pytest.raises(ValueError, match="nothing to draw"):
-        map_figure(np.zeros((0, 0)), [], [])
-
-
-@pytest.mark.parametrize("value", [-0.5, 1.5, np.nan, np.inf])
-def test_values_that_are_no_weights_are_refused(maps, value):
-    scores = maps["cross"][0][0].copy()
-    scores[2, 3] = value
-    with pytest.raises(ValueError, match="after softmax"):
-        map_figure(scores, SOURCE, TARGET)
-
-
 def test_crossing_marks_the_strongest():
     source, target = ["twenty", "-", "one"], ["ein", "und", "zwanzig"]
     table = np.array([[0.1, 0.1, 0.8], [0.3, 0.4, 0.3], [0.5, 0.5, 0.0]])

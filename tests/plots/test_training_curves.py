@@ -59,16 +59,6 @@ def test_token_accuracy_alone_is_drawn():
     np.testing.assert_array_equal(curve.get_xydata(), [[1, 25], [2, 50]])
 
 
-def test_nothing_to_draw_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"found 0 lines.*Train"):
-        training_curves([], tmp_path / "none.png")
-    with pytest.raises(ValueError, match="found 1 lines"):
-        training_curves([{"step": 3, "bleu": 20.0}], tmp_path / "none.png")
-    with pytest.raises(ValueError, match=r"line 2 has the keys \['loss'\]"):
-        training_curves([training(1, 2.0), {"loss": 3.0}], tmp_path / "none.png")
-    assert not (tmp_path / "none.png").exists()
-
-
 def test_smoothed_is_the_mean_of_the_window():
     values = np.array([8.0, 4.0, 2.0, np.nan, 3.0, 7.0])
     np.testing.assert_allclose(smooth(values, 1), [8, 14 / 3, 3, 2.5, 5, 5])

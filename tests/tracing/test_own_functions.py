@@ -107,6 +107,15 @@ def test_each_value_is_seen_once_when_its_statement_is_done():
     assert found.gradient_key("/loops:loops.z.2") == "/loops:loops.d_z"
 
 
+def test_passes_that_are_lambdas_bind_no_names():
+    one, forward = Own(), lambda x, scale: (x * scale, (x, scale))
+    backward = lambda saved, d_y: (saved[1] * d_y, (saved[0] * d_y).sum(axis=0))  # noqa: E731
+    one.operation = mt.Operation(forward, backward, name="short")
+    found = mt.trace(one, [[1]], [[1, 2, 1]])
+    assert [line.name for line in found.step("/short").forward] == []
+    assert "d:scale" in found
+
+
 def test_an_operation_of_ones_own_is_traced_too():
     found = mt.trace(Own(), [[1]], [[1, 2, 1]])
     assert [line.name for line in found.step("/own").forward] == ["scaled", "y"]
@@ -158,6 +167,10 @@ def test_edits_of_values_that_are_not_traced_are_not_predicted():
     step = "encoder.layers.0.self_attention/multi_head_attention"
     with standing_in({attention.forward: own_attention, attention.backward: own_attention_backward}):
         found = mt.trace(model(), SOURCE, TARGET)
-    with pytest.raises(Unpredictable, match=f"other functions stand in for the engine's in {step}"):
+    with pytest.raises(Unpredictable) as refused:
         first_order(found, [HeadOff(step, 0)])
+    assert str(refused.value) == (
+        f"first_order: other functions stand in for the engine's in {step}, and their values are not traced; "
+        "edit its output, or leave them out, to see a prediction"
+    )
     assert np.isfinite(first_order(found, [SetEntry(step, (0, 0, 0), 0.5)]))
