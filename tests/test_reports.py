@@ -33,6 +33,7 @@ REPORTS = {
     "speed": lambda: bench.speed_text(distinct(made_up.result(compiled=1.5))),
     "on a card": lambda: bench.speed_text(distinct(on_a_card())),
     "decoding": lambda: bench.decoding_text(distinct(made_up.decoding(theirs=((3, 7, 5), (6, 7, 6))))),
+    "decoding without PyTorch": lambda: bench.decoding_text(made_up.decoding(eager=None)),
     "growth": lambda: bench.growth_text(distinct(made_up.growth()) | {"workers": 3}),
     "processes": lambda: bench.processes_text(distinct(made_up.processes())),
     "table 1": lambda: report.table1_text(distinct(made_up.table1() | {"costs": made_up.COSTS})),

@@ -72,19 +72,6 @@ def test_rounds_and_equal_sentences_are_counted_in_words(counts, rounds):
         assert f"Medians over {plural}in which the programs took turns" in report
 
 
-def test_memory_is_that_of_the_last_round_and_times_of_all():
-    def outcome(label, *rounds):
-        return Outcome(label, {}, [{"seconds": list(seconds), "peak": peak} for peak, seconds in rounds])
-
-    found = compare({
-        "ours": outcome("a", (1, (1.0, 1.0, 9.0)), (2, (2.0, 2.0)), (3, (4.0, 4.0))),
-        "eager": outcome("b", (6, (3.0, 3.0, 5.0)), (5, (4.0, 4.0)), (4, (4.0, 4.0))),
-    })  # fmt: skip
-    assert [(one["median"], one["peak"]) for one in found.values()] == [(2.0, 3), (4.0, 4)]
-    times = found["eager"]["times_ours"]
-    assert (times["median"], times["least"], times["most"], times["rounds"]) == (2.0, 1.0, 3.0, [3.0, 2.0, 1.0])
-
-
 def test_the_report_goes_without_pytorch_and_without_an_anatomy():
     result = made_up.result(names=["toy"])
     programs = result["configurations"]["toy"]["programs"]
@@ -96,13 +83,6 @@ def test_the_report_goes_without_pytorch_and_without_an_anatomy():
     assert "where the time goes: not measured: it fell over" in report
     assert "minitransformer      40 ms   1" in report
     assert "slightly more" not in report
-
-
-def test_decoding_without_pytorch():
-    result = made_up.decoding(eager=None)
-    assert result["decoding"]["toy"]["searches"]["greedy"]["agreement"] is None
-    report = decoding_text(result)
-    assert report.count("PyTorch eager: not measured: PyTorch is not installed; python -m pip install torch") == 2
 
 
 def test_results_are_plain_values():

@@ -15,7 +15,6 @@ from matplotlib.textpath import TextPath
 from minitransformer.apps.plots.colours import use_style
 from minitransformer.apps.plots.fonts import face_for
 from minitransformer.apps.plots.heatmap import draw, name_columns, name_rows, text_inches
-from minitransformer.apps.plots.recall import draw_extrapolation, draw_recall
 from minitransformer.apps.plots.saving import MOST_PIXELS, save
 
 LAYERS = ("self-attention", "recurrent", "convolutional", "restricted self-attention")
@@ -34,25 +33,6 @@ def test_where_names_are_thinned_out_each_stands_at_its_own_row_or_column():
         assert 10 <= len(ticks) < len(names)
         assert [label.get_text() for label in labels] == [names[int(tick)] for tick in ticks]
         assert max(ticks) >= len(names) - 2
-
-
-def test_no_accuracy_is_drawn_above_one():
-    """Lines that agree are drawn apart."""
-    whole = {"points": [{"distance": d, "accuracy": [1.0, 1.0]} for d in (1, 2)], "reach": None}
-    recall = {"distances": [1, 2], "chance": 0.1, "kinds": dict.fromkeys(LAYERS, whole)}
-    positions = {"accuracy": [[1.0] * 60]}
-    longer = extrapolation() | {"kinds": {name: {"learned": positions} for name in LAYERS}}
-    left, right = Figure().subplots(1, 2)
-    draw_recall(left, recall)
-    draw_extrapolation(right, longer, "learned")
-    for line in (*left.lines[:4], *right.lines[:4]):
-        assert 0.9 < np.min(line.get_ydata()) <= np.max(line.get_ydata()) <= 1
-
-
-def extrapolation():
-    seeds = {"sinusoidal": [[1.0] * 60, [0.5] * 60], "learned": [[0.25] * 60, [0.25] * 60]}
-    kinds = {name: {p: {"accuracy": several} for p, several in seeds.items()} for name in LAYERS}
-    return {"chance": 0.1, "distance": 4, "times": 4, "sizes": {"n": 16}, "kinds": kinds}
 
 
 def test_a_picture_as_svg_is_the_same_file_each_time(tmp_path):

@@ -87,7 +87,8 @@ class Loops(Own):
             z = y * scale
             z = (z
                  + x)  # fmt: skip
-            return z, (y, scale)
+            pair = [y, z]
+            return pair[1], (y, scale)
 
         def backward(saved, d_z):
             y, scale = saved
@@ -100,7 +101,7 @@ class Loops(Own):
 def test_each_value_is_seen_once_when_its_statement_is_done():
     found = mt.trace(Loops(), [[1]], [[1, 2, 1]])
     assert [line.key for line in found.step("/loops").forward] == [
-        *(f"/loops:loops.{name}" for name in ("part", "y", "part.2", "z", "z.2"))
+        *(f"/loops:loops.{name}" for name in ("part", "y", "part.2", "z", "z.2", "pair[0]", "pair[1]"))
     ]
     np.testing.assert_array_equal(found["/loops:loops.z.2"], found["/loops"])
     assert found.gradient_key("/loops:loops.z") is None
