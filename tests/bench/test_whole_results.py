@@ -46,7 +46,7 @@ def clock(monkeypatch):
         monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda ticks=ticks: next(ticks)))
     for module in (growth, measure, scaling):
         monkeypatch.setattr(module, "describe", lambda: {"memory": 5 * 10**8})
-    monkeypatch.setattr("minitransformer.arrays.blas.cores", lambda: 4)
+    monkeypatch.setattr("minitransformer.arrays.blas.cores", lambda: 7)
 
 
 def told_by(command):
