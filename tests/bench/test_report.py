@@ -10,30 +10,6 @@ from minitransformer.apps.bench.anatomy import summarise_anatomy
 from minitransformer.apps.bench.measure import compare
 from minitransformer.apps.bench.report import WORDS
 from minitransformer.apps.bench.turns import Outcome
-from minitransformer.apps.bench.workloads import CONFIGURATIONS
-
-
-def test_programs_are_compared_round_by_round():
-    found = compare(made_up.outcomes(ours=0.04, eager=0.07))
-    assert found["ours"]["median"] == pytest.approx(0.04)
-    assert found["eager"]["times_ours"]["median"] == pytest.approx(1.75)
-    assert found["eager"]["peak"] == 392 * 10**6
-    assert "median" not in found["compiled"]
-    without_us = compare({"eager": made_up.outcomes()["eager"]})
-    assert "times_ours" not in without_us["eager"]
-
-
-def test_the_anatomy_adds_up():
-    found = summarise_anatomy(made_up.inside(step=0.04), CONFIGURATIONS["toy"])
-    assert sum(found["shares"].values()) == pytest.approx(1)
-    assert found["shares"]["the rest"] == pytest.approx(0.12)
-    # Of each product the best of the turns counts, and of the two ways the faster one.
-    assert found["ideal"] == {"together": pytest.approx(0.01), "side_by_side": pytest.approx(0.015)}
-    assert found["ceiling"] == pytest.approx(5e11)
-    assert found["achieved"] == pytest.approx(1.25e11)
-    assert found["share_of_ceiling"] == pytest.approx(0.25)
-    assert found["autograd_and_python"]["share"] == pytest.approx(0.002 / 0.036)
-    assert found["sentences"] == 32
 
 
 @pytest.mark.parametrize(("rounds", "load"), [(1, 0.6), (2, 0.5), (3, 0.49), (4, 0.0)])

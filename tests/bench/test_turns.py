@@ -86,6 +86,7 @@ def test_a_program_that_works_is_ended_too(tmp_path):
         process.read()
     assert time.perf_counter() - start < 30
     assert process._process.returncode is not None
+    assert process._errors.closed
 
 
 def test_a_program_that_has_gone_cannot_be_asked():

@@ -94,16 +94,6 @@ def folder(tmp_path_factory):
     return path
 
 
-def test_groups_are_pairs_of_equal_lengths(folder):
-    trained, pairs = load(folder), RunFolder(folder).held_out()
-    groups = heads.group_by_lengths(trained, pairs)
-    assert 0 < sum(len(source) for source, _ in groups) <= 20
-    lengths = [(source.shape[1], target.shape[1]) for source, target in groups]
-    assert lengths == sorted(lengths)
-    assert all(len(source) == len(target) > 1 and (target[:, 0] == 1).all() for source, target in groups)
-    assert all((source != 0).all() and (target != 0).all() for source, target in groups)
-
-
 def test_the_command(folder, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr("minitransformer.apps.paper.heads.SHUFFLES", 9)
     figures, picture = tmp_path / "heads.json", tmp_path / "heads.png"

@@ -58,14 +58,13 @@ def test_a_huge_picture_has_fewer_dots_and_an_error_names_the_file(tmp_path, mon
 
 
 def test_texts_are_measured_in_inches_and_the_largest_counts():
-    face = face_for(["M"])
+    face, figure = face_for(["M"]), Figure(dpi=50)
     for label, others in (("MMMM", ["i", "MM"]), ("Mg", ["M"])):
-        ink = TextPath((0, 0), label, size=36).get_extents()
+        box = figure.text(0, 0, label, size=36).get_window_extent()
         width, height = text_inches([label, *others], 36, face)
-        assert (width, height) == pytest.approx(
-            (ink.width / 72, ink.height / 72), rel=0.3 if label == "Mg" else 0.1, abs=0.25
-        )
-        assert text_inches([label, *others], 36, face, rotation=90) == pytest.approx((height, width), rel=0.1)
+        assert (width, height) == pytest.approx((box.width / 50, box.height / 50), rel=0.05)
+        assert width == pytest.approx(TextPath((0, 0), label, size=36).get_extents().width / 72, rel=0.15)
+        assert text_inches([label, *others], 36, face, rotation=90) == pytest.approx((height, width), rel=0.05)
 
 
 def test_the_style_and_the_colour_maps_are_those_that_were_chosen():
