@@ -73,6 +73,7 @@ def test_a_third_of_the_steps_is_averaged(tmp_path, monkeypatch, steps, last):
         main(["table3", "--steps", str(steps), "--out", str(tmp_path / "runs")])
 
 
+@pytest.mark.usefixtures("little_data")
 def test_a_run_of_another_configuration_is_not_overwritten(tmp_path, capsys):
     assert main(["table3", "E", "--steps", "1", "--out", str(tmp_path)]) == 0
     assert main(["table3", "E", "--steps", "2", "--out", str(tmp_path)]) == 2

@@ -65,9 +65,10 @@ def test_code_that_ends_python_is_told(judge, text, said):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits the memory of a process reliably")
 @pytest.mark.parametrize("step", ["x = [x] * 2**18, x", pytest.param("x = [x]", marks=DEEP_LISTS)])
-def test_memory_has_a_limit(judge, step):
+def test_memory_has_a_limit(judge, step, monkeypatch):
     """Also where so little is left that the error cannot be put into words at first."""
-    verdict, words, _ = judge(f"{IN_BACKWARD}while True: {step}\n", memory=2**23, seconds=120)  # on a busy machine
+    monkeypatch.setattr(child, "CONTEXT", multiprocessing.get_context("spawn"))  # this process has much to fill first
+    verdict, words, _ = judge(f"{IN_BACKWARD}while True: {step}\n", memory=2**26, seconds=120)  # on a busy machine
     assert not verdict.right
     assert "failed with MemoryError: does a list grow without end?" in words
 

@@ -97,7 +97,7 @@ APPROVED += ("half", "complex", "text", "None", "a tuple of two", "a list")
 """The kinds, and parts of them, of which every word is approved, ..."""
 WHOLE = ("adam-step", "beam-step", "causal-mask", "central-difference", "cross-entropy-forward", "greedy-decoding")
 WHOLE += ("layer-costs", "matmul-backward", "order-of-a-graph", "product-rule", "repeated-ids", "softmax-forward")
-"""... and one exercise of each kind of result, of which they are."""
+"""... and one exercise of each kind of result, of which they are. The other exercises meet a third of the kinds each."""
 
 
 def in_part(change, key):
@@ -144,16 +144,17 @@ def judged(exercise, change):
         return judge(exercise, [changed]), pairs
 
 
-@pytest.mark.parametrize("exercise", bank(), ids=lambda exercise: exercise.name)
-def test_results_of_every_kind_are_told_by_the_check(exercise):
+@pytest.mark.parametrize(("number", "exercise"), enumerate(bank()), ids=lambda given: getattr(given, "name", None))
+def test_results_of_every_kind_are_told_by_the_check(number, exercise):
     right, [(value, _), *_] = judged(exercise, lambda value: value)
     assert right.right
     ways = dict(KINDS)
     if isinstance(value, tuple | list | dict) and value:
         for kind, change in KINDS.items():
             ways[f"{kind}, last part"] = in_part(change, -1)
+    chosen = list(ways.items()) if exercise.name in WHOLE else list(ways.items())[number % 3 :: 3]
     problems, texts = [], {}
-    for kind, change in ways.items():
+    for kind, change in chosen:
         verdict, pairs = judged(exercise, change)
         several = exercise.name.startswith(SEVERAL_ANSWERS) or all(alike(*pair) for pair in pairs)
         if verdict.failed or "Calling your code failed" in verdict.words or verdict.right > several:

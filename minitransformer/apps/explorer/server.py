@@ -76,7 +76,7 @@ class Explorer(ThreadingHTTPServer):
 
     daemon_threads = True
     allow_reuse_address = sys.platform != "win32"  # there it would let two servers share a port
-    request_queue_size = 16
+    request_queue_size = 2 * MOST_CONNECTIONS
 
     def __init__(self, session: Session, port: int | None = None) -> None:
         self.session = session
