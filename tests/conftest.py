@@ -38,6 +38,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("double" if BACKE
 
 import functools  # noqa: E402
 import sys  # noqa: E402
+from contextlib import contextmanager  # noqa: E402
 from pathlib import Path  # noqa: E402
 from zlib import crc32  # noqa: E402
 
@@ -119,6 +120,25 @@ def pytest_collection_modifyitems(items):
             reason = "without kernels a GPU adds the gradients of an embedding in no fixed order"
             item.add_marker(pytest.mark.xfail(reason=reason, strict=False))
         seen.add(same_but_for_the_seed)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def drawing():
+    """Train without drawing pictures, which takes longer than a small training; return a context for drawing them."""
+
+    @contextmanager
+    def drawing():
+        patch.undo()
+        yield
+        leave_out()
+
+    def leave_out():
+        for name in ("progress.draw_curves", "progress.draw_attention", "train.draw_parts"):
+            patch.setattr(f"minitransformer.apps.cli.{name}", lambda *_: None)
+
+    with pytest.MonkeyPatch.context() as patch:
+        leave_out()
+        yield drawing
 
 
 @pytest.fixture(autouse=True)

@@ -36,10 +36,10 @@ IN_PROCESSES = pytest.mark.numpy_only("starts processes that choose their librar
 
 
 @pytest.fixture(scope="module")
-def training(tmp_path_factory):
+def training(drawing, tmp_path_factory):
     """A training with its pictures: its folder, what it printed, and what it said beside."""
     folder = tmp_path_factory.mktemp("cli") / "numbers"
-    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
+    with drawing(), redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
         assert main(["train", *SMALL, "--out", str(folder)]) == 0
     return folder, out.getvalue(), err.getvalue()
 
@@ -69,7 +69,7 @@ def test_train_says_what_it_does_and_how_it_went(training):
     assert "tokens/s" in err
 
 
-def test_a_run_gets_a_folder_of_its_own(tmp_path, monkeypatch, capsys, without_pictures):
+def test_a_run_gets_a_folder_of_its_own(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for name in ("copy", "copy-2"):
         assert main(["train", "copy", *SMALL, "--steps", "2", "--evaluate-every", "2"]) == 0
@@ -195,7 +195,7 @@ def test_the_best_weights_translate_where_no_checkpoint_is_left(run, tmp_path, c
     assert "training has not saved anything yet" in capsys.readouterr().err
 
 
-def test_an_average_is_what_translates_once_it_was_asked_for(run, tmp_path, capsys, without_pictures):
+def test_an_average_is_what_translates_once_it_was_asked_for(run, tmp_path, capsys):
     """Also where there is a mean of the last steps."""
     folder = tmp_path / "run"
     shutil.copytree(run, folder)
@@ -231,7 +231,7 @@ def test_a_run_is_not_overwritten_unasked(run, capsys):
     assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
 
 
-def test_what_is_no_run_is_never_overwritten(tmp_path, capsys, without_pictures):
+def test_what_is_no_run_is_never_overwritten(tmp_path, capsys):
     folder = tmp_path / "pictures"
     folder.mkdir()
     (folder / "holiday.png").write_bytes(b"sea")
@@ -250,7 +250,7 @@ def test_what_is_no_run_is_never_overwritten(tmp_path, capsys, without_pictures)
     assert (run / "holiday.png").exists()
 
 
-def test_overwriting_replaces_the_run(tmp_path, without_pictures):
+def test_overwriting_replaces_the_run(tmp_path):
     folder = tmp_path / "run"
     assert main(["train", "copy", *SMALL, "--out", str(folder)]) == 0
     assert main(["train", "reverse", *SMALL, "--out", str(folder), "--overwrite"]) == 0
@@ -285,7 +285,7 @@ def test_a_damaged_run_is_named(run, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(("task", "options"), [("dates", []), ("copy", []), ("numbers", ["--to", "ko"])])
-def test_the_other_tasks_train_too(tmp_path, without_pictures, task, options):
+def test_the_other_tasks_train_too(tmp_path, task, options):
     assert main(["train", task, *options, *SMALL, "--out", str(tmp_path / "run")]) == 0
 
 

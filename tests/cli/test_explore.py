@@ -22,9 +22,7 @@ DATA = ["--batch-tokens", "64", "--train-pairs", "20", "--held-out", "4"]
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("explore") / "copy"
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-        for name in ("draw_curves", "draw_attention"):
-            patch.setattr(f"minitransformer.apps.cli.progress.{name}", lambda *_: None)
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
         assert main(["train", "copy", *SIZES, *DATA, "--out", str(folder)]) == 0
     return str(folder)
 

@@ -12,10 +12,7 @@ from minitransformer.tasks import build
 from minitransformer.tasks.text import MOST_STEPS, SIZES, suit
 from minitransformer.training import Configuration, length
 
-pytestmark = [
-    pytest.mark.usefixtures("without_pictures"),
-    pytest.mark.numpy_only("how long a training takes is chosen before any array is made"),
-]
+pytestmark = pytest.mark.numpy_only("how long a training takes is chosen before any array is made")
 SMALL = [
     *("--d-model", "8", "--n-heads", "2", "--n-layers", "1", "--d-ff", "8", "--batch-tokens", "512", "--workers", "1"),
     *("--source-tokens", "words", "--target-tokens", "words", "--min-count", "1"),

@@ -141,7 +141,6 @@ def test_training_divides_itself_unless_threads_are_asked_for(tmp_path):
 
 
 @pytest.mark.numpy_only("there are several shares on a CPU only")
-@pytest.mark.usefixtures("without_pictures")
 def test_notes_on_processors_and_on_systems_that_do_not_fork_safely(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr("minitransformer.arrays.blas.cores", lambda: 2)
     for module in ("sharding.shared_memory", "training.preparing"):

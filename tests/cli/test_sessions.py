@@ -17,7 +17,7 @@ from approved import check_approved
 from toml_cases import toml_table
 
 from minitransformer import __version__
-from minitransformer.apps.cli import main, train
+from minitransformer.apps.cli import main
 from minitransformer.apps.learn import bank, find
 from minitransformer.apps.learn.clinic import visit
 
@@ -57,12 +57,10 @@ def stop(seconds):
     raise KeyboardInterrupt
 
 
-@pytest.mark.usefixtures("without_pictures")
 @pytest.mark.parametrize("name", SESSIONS)
 def test_a_session_prints_what_is_expected(name, tmp_path, monkeypatch, capsys, standard_input):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(time, "sleep", stop)  # what waits for another saved file gets Ctrl-C
-    monkeypatch.setattr(train, "draw_parts", lambda *_: None)
     monkeypatch.setattr(visit, "_train", lambda *_: json.loads(REPORT.read_text(encoding="utf-8")))
     shown = []
     for step in SESSIONS[name]:

@@ -74,7 +74,6 @@ def _read(end):
         return b""
 
 
-@pytest.mark.usefixtures("without_pictures")
 @pytest.mark.parametrize("width", [80, 120])
 def test_no_line_is_wider_than_the_terminal(in_a_terminal, monkeypatch, width):
     for name, found in FOUND.items():

@@ -46,14 +46,10 @@ def train(files, out, *more):
 
 @pytest.fixture(scope="module")
 def run(files):
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("draw_curves", "draw_attention"):
-            patch.setattr(f"minitransformer.apps.cli.progress.{name}", lambda *_: None)
-        assert train(files, files / "run") == 0
+    assert train(files, files / "run") == 0
     return files / "run"
 
 
-@pytest.mark.usefixtures("without_pictures")
 def test_training_reports_what_it_leaves_out_and_how_it_goes(files, tmp_path, capsys):
     assert train(files, tmp_path / "run") == 0
     out = capsys.readouterr().out
@@ -159,7 +155,6 @@ def test_bad_text_to_translate(run, capsys, standard_input):
         assert message in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("without_pictures")
 def test_a_sentence_beyond_learned_positions_is_refused_and_a_long_one_is_written_in_full(
     run, files, tmp_path, capsys, standard_input
 ):
@@ -188,7 +183,6 @@ def test_held_out_sentences_beyond_learned_positions_are_refused_too(files, tmp_
     assert not (tmp_path / "learned").exists()
 
 
-@pytest.mark.usefixtures("without_pictures")
 def test_what_nobody_sees_is_no_difference(files, tmp_path, capsys):
     """Spaces at the end, and letters written in two parts: neither hides a sentence, nor lowers a score."""
     composed = [f"é{n} x" for n in range(40)]
@@ -238,7 +232,6 @@ def test_how_bleu_splits_is_known_before_translating(run, capsys, monkeypatch):
     assert "found tokenize='13b', expected one of 13a" in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("without_pictures")
 def test_what_is_held_out_is_said(files, tmp_path, capsys):
     assert train(files, tmp_path / "run", "--held-out", "3") == 2
     assert "--held-out has no effect here: what is measured at the end is --valid-source" in capsys.readouterr().err
@@ -297,7 +290,6 @@ def test_bad_files_are_refused_before_a_run_is_made(files, tmp_path, capsys, nam
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.usefixtures("without_pictures")
 def test_resume_refuses_text_that_has_changed(files, tmp_path, capsys):
     for part in ("train.en", "train.de", "valid.tsv"):
         (tmp_path / part).write_bytes((files / part).read_bytes())
@@ -312,7 +304,6 @@ def test_resume_refuses_text_that_has_changed(files, tmp_path, capsys):
     assert "train.en has changed since the run" in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("without_pictures")
 def test_a_full_disk_stops_training_and_names_the_checkpoint_that_stays(files, tmp_path, capsys, monkeypatch):
     import os
 
@@ -334,7 +325,6 @@ def test_a_full_disk_stops_training_and_names_the_checkpoint_that_stays(files, t
     assert RunFolder(tmp_path / "run").checkpoints.load().state["step"] == 8
 
 
-@pytest.mark.usefixtures("without_pictures")
 def test_early_stopping(files, tmp_path, capsys):
     more = [
         "--steps",
@@ -358,7 +348,6 @@ def test_early_stopping(files, tmp_path, capsys):
     assert "is finished" in capsys.readouterr().out
 
 
-@pytest.mark.usefixtures("without_pictures")
 def test_a_recipe_and_a_run_folder_configure_and_options_win(files, run, tmp_path, capsys):
     recipe = tmp_path / "recipe.toml"
     (tmp_path / "here.tsv").write_bytes((files / "valid.tsv").read_bytes())
@@ -395,7 +384,6 @@ def test_a_shipped_recipe_says_what_is_missing(name, tmp_path, capsys):
     assert re.search(r"there is neither .* nor .*; it comes from github\.com", capsys.readouterr().err)
 
 
-@pytest.mark.usefixtures("without_pictures")
 def test_pronunciation(tmp_path, capsys):
     words = [f"{a}{b}" for a in "abcdefgh" for b in "ijklm"]
     write(tmp_path / "words.dict", [f"{word.upper()}  {word[0].upper()}H {word[1].upper()}1" for word in words])

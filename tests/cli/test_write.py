@@ -25,13 +25,13 @@ SMALL = [
 
 
 @pytest.fixture(scope="module")
-def training(tmp_path_factory):
+def training(drawing, tmp_path_factory):
     """The folder of a run, and what its training printed."""
     folder = tmp_path_factory.mktemp("cli")
     texts = [folder / f"{name}.py" for name in "abc"]
     for i, path in enumerate(texts):
         path.write_text("".join(f"x{n} = {n * i}\n" for n in range(40)))
-    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()):
+    with drawing(), redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()):
         status = main(["train", "characters", *SMALL, "--out", str(folder / "run"), "--text", *map(str, texts)])
     assert status == 0
     return folder / "run", out.getvalue()
@@ -223,7 +223,7 @@ def test_resume_and_average_work(run, capsys):
     assert said(capsys, "average", run, "--last", "2")[0] == 0
 
 
-def test_a_model_that_translates_cannot_write(tmp_path, capsys, without_pictures):
+def test_a_model_that_translates_cannot_write(tmp_path, capsys):
     small = ["--d-model", "8", "--n-heads", "2", "--n-layers", "1", "--d-ff", "8", "--steps", "1", "--held-out", "2"]
     assert main(["train", "copy", *small, "--train-pairs", "9", "--out", str(tmp_path / "copy")]) == 0
     capsys.readouterr()
@@ -233,8 +233,7 @@ def test_a_model_that_translates_cannot_write(tmp_path, capsys, without_pictures
 
 
 @pytest.mark.numpy_only("exercises are in NumPy")
-def test_own_parts_train_and_write(training, tmp_path, capsys, without_pictures, monkeypatch):
-    monkeypatch.setattr("minitransformer.apps.cli.train.draw_parts", lambda *_: None)
+def test_own_parts_train_and_write(training, tmp_path, capsys, monkeypatch):
     texts, out, mine = sorted(training[0].parent.glob("?.py")), str(tmp_path / "run"), tmp_path / "mine"
     for name in PARTS:
         path = mine / find(name).file

@@ -97,7 +97,7 @@ APPROVED += ("half", "complex", "text", "None", "a tuple of two", "a list")
 """The kinds, and parts of them, of which every word is approved, ..."""
 WHOLE = ("adam-step", "beam-step", "causal-mask", "central-difference", "cross-entropy-forward", "greedy-decoding")
 WHOLE += ("layer-costs", "matmul-backward", "order-of-a-graph", "product-rule", "repeated-ids", "softmax-forward")
-"""... and one exercise of each kind of result, of which they are. The other exercises meet a third of the kinds each."""
+"""... and one exercise of each kind of result, of which they are. The others meet a third of the kinds each."""
 
 
 def in_part(change, key):

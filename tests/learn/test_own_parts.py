@@ -456,25 +456,20 @@ def test_stand_ins_end_with_the_block(solved):
 # The command line
 
 
-@pytest.fixture
-def without_pictures(monkeypatch):
-    for name in ("draw_curves", "draw_attention"):
-        monkeypatch.setattr(f"minitransformer.apps.cli.progress.{name}", lambda *_: None)
-
-
 def run(capsys, *words):
     status = main([*words])
     return status, *capsys.readouterr()
 
 
-def test_a_run_with_own_parts_from_training_to_translation(without_pictures, tmp_path, monkeypatch, capsys):
+def test_a_run_with_own_parts_from_training_to_translation(drawing, tmp_path, monkeypatch, capsys):
     own = solve(tmp_path / "learner" / "my-exercises", "softmax-backward", "warm-up", "greedy-decoding")
     monkeypatch.chdir(own.parent)
     out = tmp_path / "run"
     words = ("--with", "my-exercises", "--but", "softmax-backward", "--out", str(out))
     slow = lambda *args: try_own_parts(*args)._replace(together=5400.0)  # noqa: E731
     monkeypatch.setattr("minitransformer.apps.cli.train.try_own_parts", slow)
-    status, told, _ = run(capsys, "train", *words, *FLAGS)
+    with drawing():
+        status, told, _ = run(capsys, "train", *words, *FLAGS)
     assert status == 0
     assert "about 3 h 0 min on this computer, estimated before the first step" in told
     assert "2 of 39 parts are yours" in told
@@ -498,9 +493,7 @@ def impatient(monkeypatch):
     monkeypatch.setattr("minitransformer.apps.learn.model.try_parts", limited)
 
 
-def test_training_does_not_start_with_a_file_that_cannot_be_used(
-    impatient, without_drawn_parts, tmp_path, monkeypatch, capsys
-):
+def test_training_does_not_start_with_a_file_that_cannot_be_used(impatient, tmp_path, monkeypatch, capsys):
     folder = solve(tmp_path / "mine", "warm-up", "xavier", "adam-step", "length-penalty")
     spoil(folder, "warm-up", "    return d_model", "    while True: pass\n    return d_model")
     spoil(folder, "xavier", "def draw(", "def draw((")
@@ -542,7 +535,7 @@ def test_an_error_of_the_engine_is_not_blamed_on_the_part_that_called_it(solved)
     assert parts.where(error.value) == ""
 
 
-def test_an_error_in_a_part_in_training_is_told_by_its_line(without_drawn_parts, tmp_path, monkeypatch, capsys):
+def test_an_error_in_a_part_in_training_is_told_by_its_line(tmp_path, monkeypatch, capsys):
     folder = solve(tmp_path / "mine", "warm-up")
     spoil(folder, "warm-up", "return d_model", "return 1 / (9 - step) and d_model")
     monkeypatch.chdir(tmp_path)
@@ -552,7 +545,7 @@ def test_an_error_in_a_part_in_training_is_told_by_its_line(without_drawn_parts,
     assert "Traceback" not in error
 
 
-def test_what_a_mistake_does(without_drawn_parts, tmp_path, monkeypatch, capsys):
+def test_what_a_mistake_does(tmp_path, monkeypatch, capsys):
     folder = solve(tmp_path / "mine", "scaled-scores", "warm-up")
     spoil(folder, "scaled-scores", " / sqrt(q.shape[-1])", "")
     monkeypatch.chdir(tmp_path)
@@ -599,13 +592,7 @@ def test_what_has_changed_since_training_is_known(tmp_path):
 
 
 @pytest.fixture
-def without_drawn_parts(without_pictures, monkeypatch):
-    """Leave out the picture of the parts too, for tests of something else."""
-    monkeypatch.setattr("minitransformer.apps.cli.train.draw_parts", lambda *_: None)
-
-
-@pytest.fixture
-def own_run(without_drawn_parts, tmp_path, monkeypatch, capsys):
+def own_run(tmp_path, monkeypatch, capsys):
     """Return the folder of a run with a learner's part, and the learner's folder; they are not beside each other."""
     own = solve(tmp_path / "learner" / "my-exercises", "warm-up")
     monkeypatch.chdir(tmp_path)
@@ -659,7 +646,7 @@ def test_training_goes_on_with_the_same_functions_or_not_at_all(own_run, capsys)
     assert "no longer solved" in error
 
 
-def test_a_mistake_by_which_training_diverges_is_compared_too(without_drawn_parts, tmp_path, monkeypatch, capsys):
+def test_a_mistake_by_which_training_diverges_is_compared_too(tmp_path, monkeypatch, capsys):
     folder = solve(tmp_path / "mine", "warm-up")
     spoil(folder, "warm-up", "return d_model", "return 1e300 * d_model")
     monkeypatch.chdir(tmp_path)

@@ -26,15 +26,6 @@ SMALL = [
 ]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def without_pictures():
-    """Draw no pictures of these runs: they are not part of what is compared."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("draw_curves", "draw_attention"):
-            patch.setattr(f"minitransformer.apps.cli.progress.{name}", lambda *_: None)
-        yield
-
-
 def timeless(folder):
     """The measurements, but for how long they took."""
     return [
