@@ -98,9 +98,12 @@ def test_a_comparison_counts_verdicts_and_calls():
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
 def test_our_check_calls_no_right_gradient_wrong_and_accepts_no_wrong_one(dtype):
+    """Every second entry of the gallery: float64 and float32 share them, as its own tests try all in float64."""
     hidden = {sample.name for sample in TWINS if not sample.refutable}
+    left_out = {sample.name for sample in {"float64": GALLERY[::2], "float32": GALLERY[1::2]}.get(dtype, ())}
     for right, allowed in ((True, {"accepted", "kink", "undecided"}), (False, {"rejected"})):
-        results = run(OURS, of(dtype, right), dtype, repeats=1)
+        chosen = [sample for sample in of(dtype, right) if sample.name not in left_out]
+        results = run(OURS, chosen, dtype, repeats=1)
         failed = [(result.name, result.verdict) for result in results if result.verdict not in allowed]
         assert not [found for found in failed if found[0] not in hidden or found[1] != "undecided"]
         assert {result.name for result in results if result.verdict == "kink"} <= {
