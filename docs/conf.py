@@ -10,6 +10,7 @@ from typing import Any
 
 import minitransformer
 from minitransformer.apps.explorer import Session, save
+from minitransformer.arrays import blas
 from minitransformer.tasks.spelling import spell
 from minitransformer.training import RunFolder
 
@@ -131,7 +132,8 @@ def write_explorer(app: Any, exception: Exception | None) -> None:
         page = folder / "index.html"
         if not page.exists() or page.stat().st_mtime < max(part.stat().st_mtime for part in parts):
             session = Session(minitransformer.load(run), RunFolder(run))
-            save(page, session, [spell(number, "en") for number in NUMBERS], external=True)
+            with blas.threads(1):  # the arrays are small
+                save(page, session, [spell(number, "en") for number in NUMBERS], external=True)
 
 
 def numbers_run() -> Path:

@@ -6,7 +6,7 @@ import importlib
 import inspect
 import re
 from collections.abc import Callable, Collection, Iterator
-from functools import partial
+from functools import cache, partial
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -41,11 +41,18 @@ def files() -> set[str]:
 
 def collect(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     """Yield the pages of the source files: those of the graph always, others if they are older than their file."""
+
+    @cache
+    def navigation(depth: int, **options: Any) -> str:
+        """Return the links to all documents, which differ with the depth of a page only: making them takes long."""
+        return str(app.builder._get_local_toctree("/".join("_" * (depth + 1)), **options))
+
     for path in sorted(files()):
         page, about = page_of(path), [row for row in graph.related(path) if row[1]]
         html = Path(app.outdir, f"{page}.html")
         if about or not html.exists() or html.stat().st_mtime < (graph.ROOT / path).stat().st_mtime:
-            yield page, {"title": path, "body": body(app, page, path, about)}, "page.html"
+            toctree = partial(navigation, page.count("/"))
+            yield page, {"title": path, "body": body(app, page, path, about), "toctree": toctree}, "page.html"
 
 
 def uri(app: Sphinx, page: str, target: str) -> str:

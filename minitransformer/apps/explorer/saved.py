@@ -225,7 +225,6 @@ def _derived(array: np.ndarray, kept: Sequence[tuple[int, np.ndarray]]) -> dict[
     if array.ndim < 2 or array.size < LEAST_DERIVED:
         return None
     heads = array[0].swapaxes(0, 1).reshape(array.shape[2], -1) if array.ndim == 4 else None
-    test = np.cos(np.arange(array.shape[-1]))
     alike = [place for place, other in kept if other.shape == array.shape][-MOST_ALIKE:]
     for place, other in reversed(kept):
         if place in alike:
@@ -239,10 +238,24 @@ def _derived(array: np.ndarray, kept: Sequence[tuple[int, np.ndarray]]) -> dict[
             for first in range(0, other.shape[2] - heads.shape[1] + 1, array.shape[3]):
                 if np.array_equal(other[0, :, first : first + heads.shape[1]], heads):
                     return {"type": "heads", "of": place, "first": first, "shape": list(array.shape)}
-        elif array.ndim == 2 and len(kept) <= MOST_PAIRED and other.ndim == 3 and other.shape[2] == array.shape[1]:
-            for left, one in kept:
-                if one.shape == (*other.shape[:2], len(array)) and _close(array @ test, one[0].T @ (other[0] @ test)):
-                    return {"type": "product", "left": left, "right": place, "shape": list(array.shape)}
+    return _product(array, kept) if array.ndim == 2 and len(kept) <= MOST_PAIRED else None
+
+
+def _product(array: np.ndarray, kept: Sequence[tuple[int, np.ndarray]]) -> dict[str, Any] | None:
+    """Return the places of two arrays, of which the first, transposed, times the second is an array, if they exist."""
+    test = np.cos(np.arange(array.shape[1]))
+    wanted = array @ test
+    error = 1e-6 * np.abs(wanted).max()
+    lefts: dict[tuple[int, ...], list[tuple[int, np.ndarray]]] = {}
+    for left, one in kept:
+        lefts.setdefault(one.shape, []).append((left, one))
+    for right, other in reversed(kept):
+        if other.ndim == 3 and other.shape[2] == len(test):
+            column = other[0] @ test
+            for left, one in lefts.get((*other.shape[:2], len(array)), ()):
+                near = abs(one[0, :, 0] @ column - wanted[0]) <= error  # the first entry rules out most
+                if near and _close(wanted, one[0].T @ column):
+                    return {"type": "product", "left": left, "right": right, "shape": list(array.shape)}
     return None
 
 
@@ -262,12 +275,8 @@ def _affine(array: np.ndarray, other: np.ndarray) -> dict[str, Any]:
                 1, where=finite, initial=0
             )
         if exact.all() and _close(b, made):
-            return {
-                "axis": axis,
-                "columns": array.shape[-1],
-                "scale": _planes(scale.astype("<f4")),
-                "shift": _planes(shift.astype("<f4")),
-            }
+            planes = {name: _planes(one.astype("<f4")) for name, one in (("scale", scale), ("shift", shift))}
+            return {"axis": axis, "columns": array.shape[-1], **planes}
     return {}
 
 
@@ -336,19 +345,13 @@ def _sentence(
     for step in answer["steps"]:
         used.add(step["operation"])
         used.update(line["function"] for line in (*step["forward"], *step["backward"]))
+    asked = {"kind": "loss"} if objective is None else objective
+    traced = {"objective": asked, "answer": answer, "tensors": tensors, "arrays": arrays, "differences": []}
     return {
         "text": text,
         "translate": {**translation, "tree": tree},
         "training": _small(session.training({"text": text})) if len(session.models.steps()) > 1 else None,
-        "traces": [
-            {
-                "objective": {"kind": "loss"} if objective is None else objective,
-                "answer": answer,
-                "tensors": tensors,
-                "arrays": arrays,
-                "differences": [],
-            }
-        ],
+        "traces": [traced],
     }
 
 
