@@ -7,6 +7,7 @@ of the last two do what is asked of them here, and the real tokenizers, where it
 
 import io
 import json
+import re
 import struct
 import sys
 from copy import deepcopy
@@ -68,7 +69,7 @@ def sentencepiece(pieces):
     return b"".join(part(1, piece + b"\x15" + score + b"\x18" + bytes([kind])) for piece, score, kind in scored)
 
 
-def safetensors(arrays):
+def safetensors(arrays, cut=None):
     """Return the bytes of a file of safetensors, which the library does not write for bfloat16."""
     head, data = {}, b""
     for name, array in arrays.items():
@@ -76,7 +77,7 @@ def safetensors(arrays):
         head[name] = {"dtype": kind, "shape": array.shape, "data_offsets": [len(data), len(data) + array.nbytes]}
         data += array.tobytes()
     text = json.dumps(head).encode()
-    return struct.pack("<Q", len(text)) + text + data
+    return (struct.pack("<Q", len(text)) + text + data)[:cut]
 
 
 def npz(arrays, format=(1, 0), cut=None, compressed=False):
@@ -101,11 +102,11 @@ def contents(name, value):
         return make({one: tensor(one, spec) for one, spec in value.items()}, **how)
     if name.endswith(".spm") or name == "sentencepiece.model":
         return sentencepiece(value) if isinstance(value, list) else value.encode()
-    if name == "stories.bin":
-        floats = np.arange(value["floats"], dtype="f4") if "value" not in value else np.full(9999, value["value"], "f4")
+    if name == "stories.bin" and isinstance(value, dict):
+        floats = np.arange(value["floats"], dtype="f4") + np.float32(value.get("value", 0))
         return value.get("magic", "").encode() + struct.pack("<7i", *value["sizes"]) + floats.tobytes()
     if name == "tokenizer.bin" and isinstance(value, list):
-        pairs = ((score, token.encode()) for token, score in value)
+        pairs = ((score, token.encode().replace(b"<ff>", b"\xff")) for token, score in value)
         return struct.pack("<i", 9) + b"".join(struct.pack("<fi", s, len(t)) + t for s, t in pairs)
     return (value if isinstance(value, str) else json.dumps(value)).encode().replace(b"<ff>", b"\xff")
 
@@ -172,13 +173,18 @@ def published(found):
     yield from tensors(found.state)
 
 
+OF_LIBRARIES = ("cannot be read as JSON", "not a file of safetensors")
+"""The parts of a message behind which words of a library stand."""
+
+
 def read(folder, kind, changes):
     """Return lines about a folder that is read, or its refusal."""
     path = write(folder, kind, changes)
     try:
         return list(published(READERS[PROGRAMS.get(kind, kind)](path)))
     except FileError as error:
-        return [f"refused: {error}".replace("\\", "/").replace(folder.as_posix(), "FOLDER")]
+        told = f"refused: {error}".replace("\\", "/").replace(folder.as_posix(), "FOLDER")
+        return [re.sub("(" + "|".join(OF_LIBRARIES) + "): .*", r"\1: ...", told)]
 
 
 def written(out, write, *arguments):
