@@ -11,9 +11,8 @@ from itertools import product
 import numpy as np
 import pytest
 from ctranslate2_folders import CONFIG, TOKENS, model_bin, text, variables, write_folder
-from marian_folders import SIZES, configuration, sentencepiece_model, tensors, tokens, write_tokenisers
+from marian_folders import SIZES, configuration, tensors, tokens, write_tokenisers
 from marian_npz import SETTINGS, arrays, write_vocabulary
-from marian_npz import write_folder as write_marian_npz
 from safetensors.numpy import load_file, save_file
 from toml_cases import cases_from_toml, toml_table
 
@@ -23,7 +22,7 @@ from minitransformer.apps.exchange.published import arrange, find_sinusoidal
 from minitransformer.apps.exchange.reading import Fields, read_tokens, shown
 from minitransformer.apps.exchange.to_ctranslate2 import _positions
 from minitransformer.arrays import to_numpy
-from minitransformer.data import Characters, Pieces, Words
+from minitransformer.data import Pieces, Words
 from minitransformer.files import FileError
 from minitransformer.nn import ModelOptions
 
@@ -125,25 +124,6 @@ def test_what_ctranslate2_omits_has_its_default(tmp_path, gone, change):
     *_, end, unknown = options(published)["ids"]
     bias = variables()["decoder/projection/bias"] * ("decoder/projection/bias" not in gone)
     np.testing.assert_array_equal(published.state["output_bias"][:4], [-1e4, -1e4, bias[end - 1], bias[unknown - 1]])
-
-
-@pytest.mark.parametrize("name", ["eos_token", "bos_token", "add_source_eos", "add_source_bos", "layer_norm_epsilon"])
-def test_null_says_no_more_to_ctranslate2_than_nothing(tmp_path, name):
-    write_ctranslate2_folder(tmp_path, {name})
-    omitted, path = options(read_ctranslate2(tmp_path)), tmp_path / "config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), name: None}))
-    assert options(read_ctranslate2(tmp_path)) == omitted
-
-
-def test_the_specification_decides_the_heads_of_ctranslate2(tmp_path):
-    gone = {"encoder/num_heads", "decoder/num_heads"}
-    for name, heads in (("TransformerBase", 8), ("TransformerBig", 16)):
-        write_ctranslate2_folder(tmp_path, gone, specification=name)
-        if heads == 8:
-            assert read_ctranslate2(tmp_path).model["n_heads"] == heads
-        else:
-            with pytest.raises(FileError, match="8 features and 16 heads"):
-                read_ctranslate2(tmp_path)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -275,42 +255,6 @@ def test_rules_of_hugging_face_that_are_not_known_must_be_off(tmp_path, name):
 
 
 @cases_from_toml
-def test_activations_by_the_names_of_each_program(tmp_path, said, activation):
-    write_huggingface_folder(tmp_path, activation_function=said)
-    assert read_huggingface(tmp_path).model["activation"] == activation
-    number = np.asarray(np.int8({"relu": 0, "gelu_tanh": 1, "silu": 2, "gelu": 3, "quick_gelu": 4}[activation]))
-    both = {f"{stack}/activation": number for stack in ("encoder", "decoder")}
-    assert read_ctranslate2(write_folder(tmp_path, variables() | both)).model["activation"] == activation
-    theirs = {"relu": "relu", "silu": "swish", "quick_gelu": "gelu"}.get(activation)
-    if theirs is not None:  # Marian's gelu is the product with a sigmoid
-        folder = write_marian_npz(tmp_path / "marian", settings={"transformer-ffn-activation": theirs})
-        assert read_marian(folder).model["activation"] == activation
-
-
-def test_separate_vocabularies_of_hugging_face(tmp_path):
-    """The decoder's start token has an id of its own in each; where the source lacks it, its padding stands there."""
-    for token in (tokens(30)[5], "only in the target"):
-        write_huggingface_folder(tmp_path, {"lm_head.weight"}, vocab_size=V, decoder_vocab_size=len(tokens(30)))
-        write_tokenisers(tmp_path, separate=True)
-        target = [token if place == 5 else one for place, one in enumerate(tokens(30))]
-        (tmp_path / "target_vocab.json").write_text(json.dumps({one: place for place, one in enumerate(target)}))
-        n = len(target)
-        config = json.loads((tmp_path / "config.json").read_text())
-        ids = {"pad_token_id": n - 1, "decoder_start_token_id": 5, "bad_words_ids": [[n - 1], [5]]}
-        (tmp_path / "config.json").write_text(json.dumps(config | ids))
-        found = load_file(tmp_path / "model.safetensors")
-        for name in ("model.decoder.embed_tokens.weight", "final_logits_bias"):
-            found[name] = found[name][:n] if "embed" in name else found[name][:, :n]
-        save_file(found, tmp_path / "model.safetensors")
-        read = read_huggingface(tmp_path)
-        own = tokens().index(token) if token in tokens() else V - 1
-        source, written = (np.rint(read.state[f"{side}_embedding.table"][:4, 0]) for side in ("source", "target"))
-        assert source.tolist() == [V, own + 1, 1, 2]
-        assert written.tolist() == [n, 6, 1, 2]
-        assert read.model["share_embeddings"] == "target"
-
-
-@cases_from_toml
 def test_each_kind_of_value_at_its_edges(tmp_path, kind, limits, right, wrong):
     for value in (*right, *wrong):
         (tmp_path / "a.json").write_text(json.dumps({"x": value}))
@@ -338,109 +282,8 @@ def test_a_list_of_tokens_line_by_line(tmp_path):
     assert [both.ours(number) for number in (0, 1, 2, 3)] == [2, 3, 4, 0]
 
 
-def test_weights_of_hugging_face_are_not_read_from_a_pickle_beside_them(tmp_path):
-    write_huggingface_folder(tmp_path)
-    for name in ("pytorch_model.bin", "model.safetensors.index.json"):
-        (tmp_path / name).write_text("{")
-    assert options(read_huggingface(tmp_path)) == HUGGINGFACE
-    (tmp_path / "target_vocab.json").write_text("{}")  # only if there are separate vocabularies
-    assert options(read_huggingface(tmp_path)) == HUGGINGFACE
-
-
-LETTERS = (*TOKENS[:3], *"abcdefghi", "<unk>")
-JOINED = (*TOKENS[:3], *(f"w{i}@@" for i in range(9)), "<unk>")
-MIXED = (*TOKENS[:3], *"abcdefgh", "ij", "<unk>")
-SIDES = {"words": TOKENS, "letters": LETTERS, "joined": JOINED, "letters and words": MIXED}
-
-
-@pytest.mark.parametrize("first", SIDES.values(), ids=SIDES)
-@pytest.mark.parametrize("second", SIDES.values(), ids=SIDES)
-def test_each_side_of_ctranslate2_has_the_tokeniser_of_its_tokens(tmp_path, first, second):
-    (write_folder(tmp_path) / "shared_vocabulary.txt").unlink()
-    for side, found, other in (("source", first, second), ("target", second, first)):
-        (tmp_path / f"{side}_vocabulary.json").write_text(json.dumps(found))
-        (tmp_path / f"{side}_vocabulary.txt").write_text("\n".join(other))  # .json comes first
-    read = read_ctranslate2(tmp_path)
-    for tokeniser, found in ((read.source, first), (read.target, second)):
-        assert isinstance(tokeniser, Characters if found is LETTERS else Words)
-        assert tokeniser.tokens[4:] == tuple(token for token in found if token not in ("</s>", "<unk>"))
-        assert getattr(tokeniser, "marker", "@@") == ("@@" if found in (JOINED, LETTERS) else "")
-    assert read.source is not read.target
-    words = isinstance(read.source, Words)
-    assert [note.partition(":")[0] for note in read.notes] == [NO_END, *[NO_MODEL] * words]
-    (tmp_path / "shared_vocabulary.json").write_text(json.dumps(TOKENS))  # it comes before those of the sides
-    assert options(read_ctranslate2(tmp_path))["kinds"] == (Words, Words, True)
-
-
-@pytest.mark.parametrize("pad", ["source", "target"])
-def test_each_side_of_ctranslate2_has_its_own_special_tokens(tmp_path, pad):
-    """Without an end of the source, its vocabulary needs none; only a target with padding could write it."""
-    (write_folder(tmp_path) / "shared_vocabulary.txt").unlink()
-    for side in ("source", "target"):
-        tokens = ["<pad>" if side == pad else "<blank>", "<s>", "word" if side == "source" else "</s>", *TOKENS[3:]]
-        (tmp_path / f"{side}_vocabulary.json").write_text(json.dumps(tokens))
-    notes = [note.partition(":")[0] for note in read_ctranslate2(tmp_path).notes]
-    assert notes == [*["padding is never written here"] * (pad == "target"), NO_END, NO_MODEL]
-
-
-def test_models_for_each_side_come_before_one_for_both(tmp_path):
-    write_ctranslate2_folder(tmp_path)
-    for names, same in ((("sentencepiece.model",), True), (("source.spm", "target.spm"), False)):
-        for number, name in enumerate(names):
-            (tmp_path / name).write_bytes(sentencepiece_model(34 - 2 * number - 2 * len(names)))
-        read = read_ctranslate2(tmp_path)
-        assert (read.source is read.target) == same
-        kinds = [one.model for one in (read.source, read.target)]
-        assert kinds == [(tmp_path / name).read_bytes() for name in (names * 2)[:2]]
-    (tmp_path / "marian").mkdir()
-    write_marian(tmp_path / "marian")
-    for name in ("source.spm", "target.spm"):
-        assert isinstance(read_marian(tmp_path / "marian").source, Words)  # one of them alone is not used
-        (tmp_path / "marian" / name).write_bytes((tmp_path / name).read_bytes())
-    read = read_marian(tmp_path / "marian")
-    assert [one.model for one in (read.source, read.target)] == [
-        (tmp_path / name).read_bytes() for name in ("source.spm", "target.spm")
-    ]
-
-
-def test_an_option_of_both_stacks_comes_before_one_that_is_said_once(tmp_path):
-    values = variables()
-    for name, once in (("num_heads", np.int16(4)), ("pre_norm", np.int8(0)), ("activation", np.int8(3))):
-        (tmp_path / name).mkdir()
-        said = {stack: values[f"{stack}/{name}"] for stack in ("encoder", "decoder")}
-        alone = {key: value for key, value in values.items() if not key.endswith(f"/{name}")}
-        found = []
-        for both in (True, False):
-            whole = alone | {name: np.asarray(once)} | ({f"{s}/{name}": v for s, v in said.items()} if both else {})
-            found.append(read_ctranslate2(write_folder(tmp_path / name, whole)).model)
-        assert found[0] == read_ctranslate2(write_folder(tmp_path / name, values)).model
-        change = {"num_heads": {"n_heads": 4}, "pre_norm": {"norm": "post"}, "activation": {"activation": "gelu"}}
-        assert found[1] == found[0] | change[name]
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # Each spelling, type and edge
-
-OTHER_WORDS = toml_table(__file__, "OTHER_WORDS")
-
-
-@pytest.mark.parametrize("name", OTHER_WORDS)
-def test_words_of_marian_that_change_nothing(tmp_path, name):
-    for word in OTHER_WORDS[name]:
-        folder = write_marian_npz(tmp_path, settings={f"transformer-{name}": f"'{word}'"})
-        assert options(read_marian(folder)) == options(read_marian(write_marian_npz(tmp_path / "plain")))
-    with pytest.raises(FileError, match=f"transformer-{name} is '3', expected '{OTHER_WORDS[name][0]}'"):
-        read_marian(write_marian_npz(tmp_path, settings={f"transformer-{name}": 3}))
-
-
-def test_one_table_of_marian_is_not_for_two_vocabularies(tmp_path):
-    write_marian(tmp_path)
-    text = (tmp_path / "v.yml").read_text(encoding="utf-8")
-    (tmp_path / "w.yml").write_text(text.replace("word0", "other"), encoding="utf-8")
-    rules = (tmp_path / "decoder.yml").read_text().replace("- v.yml\n  - v.yml", "- v.yml\n  - w.yml")
-    (tmp_path / "decoder.yml").write_text(rules)
-    with pytest.raises(FileError, match="one table of embeddings for both sides, expected two"):
-        read_marian(tmp_path)
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
@@ -463,18 +306,6 @@ def test_numbers_of_marian_at_their_edges(tmp_path, beam, normalize, right):
     else:
         with pytest.raises(FileError, match="expected numbers"):
             read_marian(tmp_path)
-
-
-def test_what_marian_adds_to_its_weights_changes_nothing(tmp_path):
-    write_marian(tmp_path, {"models", "a.npz"})
-    expected = read_marian(tmp_path).state
-    with np.load(tmp_path / "b.npz") as file:
-        found = {name: np.asfortranarray(array) for name, array in file.items()}
-    np.savez(tmp_path / "b.npz", decoder_c_mt=np.zeros((1, 3), "f4"), **{"special:other": np.zeros(2, "i1")}, **found)
-    np.savez(tmp_path / "b.optimizer.npz", adam=np.zeros(2))
-    read = read_marian(tmp_path)
-    assert options(read) == MARIAN
-    assert all(np.array_equal(read.state[name], array) for name, array in expected.items())
 
 
 @pytest.mark.parametrize(
@@ -500,80 +331,6 @@ def test_the_type_of_a_hugging_face_model_is_the_widest_of_its_tensors(tmp_path,
         save_file(rest | {name: waves.astype("f4") + np.float32(2e-5)}, tmp_path / "model.safetensors")
         with pytest.raises(FileError, match=f"{name} holds other numbers than sines"):
             read_huggingface(tmp_path)
-
-
-@pytest.mark.parametrize("tie", [True, False])
-@pytest.mark.parametrize("both", [True, False])
-@pytest.mark.parametrize("names", [("shared",), ("encoder.embed_tokens", "decoder.embed_tokens")])
-def test_every_way_of_sharing_the_tables_of_hugging_face(tmp_path, names, both, tie):
-    """Newer versions write one table where older ones write two; the output is another one if it is not tied."""
-    write_huggingface_folder(tmp_path, share_encoder_decoder_embeddings=both, tie_word_embeddings=tie)
-    found = {k: v for k, v in load_file(tmp_path / "model.safetensors").items() if "embed" not in k and "head" not in k}
-    table = numbered(np.random.default_rng(3).normal(0, 0.3, (V, 16)).astype("f4"))
-    last = table if tie else -table
-    save_file(
-        found | {f"model.{name}.weight": table.copy() for name in names} | {"lm_head.weight": last.copy()},
-        tmp_path / "model.safetensors",
-    )
-    if not both and names == ("shared",):
-        with pytest.raises(FileError, match=r"has no tensor model\.encoder\.embed_tokens"):
-            read_huggingface(tmp_path)
-        return
-    read, order = read_huggingface(tmp_path), [V - 1, V - 1, 0, 1, *range(2, V - 1)]
-    assert read.model["share_embeddings"] == (("all" if both else "target") if tie else "inputs")
-    assert ("output" in read.state, "target_embedding.table" in read.state) == (not tie, tie and not both)
-    np.testing.assert_array_equal(read.state["source_embedding.table"], table[order])
-    if not tie:
-        np.testing.assert_array_equal(read.state["output"], -table[order])
-
-
-i8, f4 = np.int8, np.float32
-SCALES = [
-    ("scale_embeddings", i8(0), False), ("scale_embeddings", i8(1), True), ("scale_embeddings", f4(1), False),
-    ("scale_embeddings", f4(8**0.5), True), ("multiply", f4(8**0.5), True), ("multiply", f4(1), False),
-    ("multiply", i8(0), False),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("name", "value", "scaled"), SCALES)
-def test_every_way_of_scaling_the_embeddings_of_ctranslate2(tmp_path, name, value, scaled):
-    tables = {"encoder": "encoder/embeddings_0", "decoder": "decoder/embeddings"}
-    names = [f"{s}/{name}" if name != "multiply" else f"{table}/multiply_by_sqrt_depth" for s, table in tables.items()]
-    folder = write_folder(tmp_path, variables() | {one: np.asarray(value) for one in names})
-    assert read_ctranslate2(folder).model["scale_embeddings"] == scaled
-
-
-def test_what_ctranslate2_has_beside_the_weights(tmp_path):
-    plain = options(read_ctranslate2(write_folder(tmp_path)))
-    more = {
-        f"{stack}{name}": np.asarray(i8(1))
-        for stack in ("", "encoder/", "decoder/")
-        for name in ("alignment_layer", "alignment_heads", "embeddings_merge", "alibi_use_positive_positions")
-    }
-    assert options(read_ctranslate2(write_folder(tmp_path, variables() | more))) == plain
-    for old in (False, True):
-        zeros = write_folder(tmp_path, variables() | {"decoder/start_from_zero_embedding": np.asarray(i8(1))},
-                             **({"version": 5, "revision": 6} if old else {}))  # fmt: skip
-        if old:
-            (zeros / "config.json").unlink()
-        found = read_ctranslate2(zeros)
-        assert found.model["source_end"]  # only Marian's decoders do, and its sources have an end
-        assert not found.state["target_embedding.table"][1].any()
-    alone = {name: value for name, value in variables().items() if not ("self_attention" in name and "bias" in name)}
-    found = read_ctranslate2(write_folder(tmp_path, alone))
-    assert found.model["attention_bias"]
-    assert not found.state["encoder.layers.0.self_attention.b_in"].any()
-    assert found.state["decoder.layers.0.cross_attention.b_in"].any()
-    for place in (0, 5):
-        tokens = [*TOKENS[:place], "<pad>", *TOKENS[place + 1 :]] if place else ["<pad>", *TOKENS[1:]]
-        notes = read_ctranslate2(write_folder(tmp_path, tokens=tokens)).notes
-        assert notes[0] == "padding is never written here"
-    (tmp_path / "source.spm").write_bytes(sentencepiece_model())  # one of two is not used
-    assert isinstance(read_ctranslate2(write_folder(tmp_path)).source, Words)
-    table = np.random.default_rng(0).normal(size=(7, 8)).astype("f4")
-    learned = {f"{stack}/position_encodings/encodings": table for stack in ("encoder", "decoder")}
-    found = read_ctranslate2(write_folder(tmp_path, variables() | learned)).model
-    assert (found["positions"], found["max_length"], found["longest"]) == ("learned", 7, 6)
 
 
 @pytest.mark.parametrize("d_model", [2, 3, 4, 6, 8])

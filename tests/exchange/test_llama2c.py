@@ -4,12 +4,10 @@ import struct
 
 import numpy as np
 import pytest
-from toml_cases import cases_from_toml
 
 import minitransformer as mt
 from minitransformer.apps.cli import main
 from minitransformer.apps.exchange import read_llama2c, write_huggingface, write_run
-from minitransformer.files import FileError
 
 pytest.importorskip("tokenizers", reason="tokenizers is not installed")
 D, F, N, H, G, LONGEST = 24, 20, 2, 4, 2, 16
@@ -113,15 +111,3 @@ def test_a_text_is_split_by_the_scores_of_the_tokens(tmp_path):
         assert [TOKENS[tokens._theirs[i]][0] for i in ids] == split(text)
         assert tokens.decode(ids) == "".join(tokens.stream([], ids)) == text
     assert len({len(split(text)) / (len(text) or 1) for text in texts}) > 50
-
-
-@cases_from_toml
-def test_a_file_that_is_damaged_or_of_another_kind_is_refused(tmp_path, file, change, told):
-    write(tmp_path, True)
-    data = bytearray((tmp_path / file).read_bytes())
-    place = change.get("at", 0)
-    data[place : place + change.get("cut", 0)] = bytes.fromhex(change.get("put", ""))
-    (tmp_path / file).write_bytes(data)
-    with pytest.raises(FileError) as caught:
-        read_llama2c(tmp_path / "stories.bin")
-    assert told in str(caught.value)

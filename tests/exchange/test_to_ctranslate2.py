@@ -14,7 +14,7 @@ import minitransformer as mt
 from minitransformer.apps.cli import main
 from minitransformer.apps.exchange import ExportError, read_ctranslate2, read_huggingface, write_ctranslate2, write_run
 from minitransformer.apps.exchange.ctranslate2 import SEARCH
-from minitransformer.data import Characters, Closed, MissingExtraError, Vocabulary
+from minitransformer.data import Closed, MissingExtraError, Vocabulary
 from minitransformer.training import RunError
 
 pytest.importorskip("sentencepiece")
@@ -119,17 +119,6 @@ def test_what_ctranslate2_cannot_compute_is_refused(tmp_path, capsys):
     assert main([*arguments, "--to", "huggingface"]) == 2
     assert "--quantization is for --to ctranslate2, found --to huggingface; leave it out" in capsys.readouterr().err
     assert not (tmp_path / "there").exists()
-
-
-def test_the_notes_tell_the_search(tmp_path):
-    run = trained(tmp_path / "run", source=Characters.train(TEXTS), search=AS_THERE)
-    assert write_ctranslate2(run, tmp_path / "there") == [
-        "tokens of the kind chars have no tokeniser there: give the tokens of a text",
-        "to search there as here: translate_batch(tokens, beam_size=2, min_decoding_length=1, "
-        "max_decoding_length=256, length_penalty=1.0)",
-    ]
-    names = {path.name for path in (tmp_path / "there").iterdir()}
-    assert names == {"config.json", "model.bin", "shared_vocabulary.json"}
 
 
 OTHER_RULES = toml_table(__file__, "OTHER_RULES")

@@ -5,7 +5,6 @@ import os
 from dataclasses import replace
 from itertools import combinations_with_replacement
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from toml_cases import toml_table
 
 import minitransformer as mt
 from minitransformer.apps.cli import main
-from minitransformer.apps.exchange import ExportError, read_huggingface, to_huggingface, write_huggingface, write_run
+from minitransformer.apps.exchange import read_huggingface, write_huggingface, write_run
 from minitransformer.arrays import to_numpy
 from minitransformer.data import END, PAD, START, Characters
 from minitransformer.training import RunError
@@ -115,45 +114,6 @@ def test_every_pair_of_rules_is_written(tmp_path):
             assert said["forced_eos_token_id"] == (2 if rules.force_end else None)
 
 
-def test_everything_that_a_folder_says(tmp_path):
-    """The whole configuration, from options that all differ from the defaults of transformers."""
-    options = {"n_decoder_layers": 1, "share_embeddings": False, "scale_embeddings": False, "activation": "silu"}
-    run = trained(tmp_path / "run", two=True, search=ALL_RULES, dropout=0.3, **options)
-    write_huggingface(run, tmp_path / "there")
-    found = json.loads((tmp_path / "there" / "config.json").read_text())
-    n_source, n_target = len(run.source.tokens), len(run.target.tokens)
-    assert n_source != n_target
-    sizes = {"vocab_size": n_source, "decoder_vocab_size": n_target}
-    assert found == toml_table(__file__, "CONFIGURATION") | sizes | {
-        "activation_function": found["activation_function"]
-    }
-    assert found["activation_function"] in ("silu", "swish")
-    names = json.loads((tmp_path / "there" / "tokenizer_config.json").read_text())
-    assert (names["separate_vocabs"], names["pad_token"], names["eos_token"]) == (True, *run.source.tokens[:3:2])
-    assert names["unk_token"] == run.source.tokens[3]
-
-
-@pytest.mark.parametrize("other", ["ab", "ba", "abc", "ac"])
-def test_two_vocabularies_are_separate_unless_all_tokens_are_the_same(other):
-    source, target = (SimpleNamespace(tokens=("<pad>", "<start>", "<end>", "<unk>", *own)) for own in ("ab", other))
-    files = to_huggingface._vocabularies(source, target)
-    assert files["tokenizer_config.json"]["separate_vocabs"] == (other != "ab") == ("target_vocab.json" in files)
-    assert files.get("target_vocab.json", files["vocab.json"]) == {token: i for i, token in enumerate(target.tokens)}
-
-
-REFUSED = toml_table(__file__, "REFUSED")
-
-
-@pytest.mark.parametrize(("message", "options"), REFUSED.items())
-def test_what_the_other_program_cannot_compute_is_refused(tmp_path, capsys, message, options):
-    run = trained(tmp_path / "run", **options)
-    with pytest.raises(ExportError, match=message):
-        write_huggingface(run, tmp_path / "there")
-    assert main(["export", str(tmp_path / "run"), "--to", "huggingface", "--out", str(tmp_path / "there")]) == 2
-    assert message in capsys.readouterr().err
-    assert not (tmp_path / "there").exists()
-
-
 def test_tokens_without_a_counterpart_are_told(tmp_path, capsys):
     trained(tmp_path / "run", source=Characters.train(TEXTS))
     assert main(["export", str(tmp_path / "run"), "--to", "huggingface", "--out", str(tmp_path / "there")]) == 0
@@ -163,6 +123,10 @@ def test_tokens_without_a_counterpart_are_told(tmp_path, capsys):
     names = {path.name for path in (tmp_path / "there").iterdir()}
     assert names == {"config.json", "generation_config.json", "model.safetensors"}
     assert json.loads((tmp_path / "there" / "config.json").read_text())["vocab_size"] == len(Characters.train(TEXTS))
+    trained(tmp_path / "other", norm="pre")
+    assert main(["export", str(tmp_path / "other"), "--to", "huggingface", "--out", str(tmp_path / "no")]) == 2
+    assert "MarianMTModel has only norm 'post', found 'pre'" in capsys.readouterr().err
+    assert not (tmp_path / "no").exists()
 
 
 def test_an_empty_folder_is_filled_where_folders_cannot_be_replaced(tmp_path, monkeypatch):

@@ -355,6 +355,8 @@ def test_all_that_is_written_of_a_decoder_alone(tmp_path, tokenizers, kind):
         run.model.options = run.model.options.changed(**changes.get("options", {}))
         for name, row in changes.get("more", {}).items():
             dict(run.model.named_parameters())[name].data[row] += 1
+        if "tokens" in changes:
+            run = run._replace(target=tokeniser(*changes["tokens"]))
         return written(tmp_path / f"{number}", WRITERS["huggingface"], run)
 
     check_cases(f"written_of_{kind}", {}, WRITTEN[kind], tell)
