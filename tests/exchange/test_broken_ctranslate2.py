@@ -1,50 +1,21 @@
 """Folders of CTranslate2 that are damaged, hostile or of another kind: one clear line each, and no run folder."""
 
-import json
 import os
 import random
 import struct
 
 import numpy as np
 import pytest
-from ctranslate2_folders import TOKENS, array, model_bin, text, variables, write_folder
-from toml_cases import toml_table
+from ctranslate2_folders import array, model_bin, text, variables, write_folder
 
 import minitransformer as mt
 from minitransformer.apps.cli import main
 from minitransformer.apps.exchange import read_ctranslate2, write_run
 from minitransformer.files import FileError
 
-TABLE, BIAS = "decoder/embeddings/weight", "encoder/layer_0/ffn/linear_0/bias"
-
-
-def values(change=None, **changes):
-    """Write other variables; None removes one."""
-
-    def apply(folder):
-        found = variables() | {name.replace("__", "/"): value for name, value in changes.items()}
-        if change is not None:
-            change(found)
-        found = {name: np.asarray(value) for name, value in found.items() if value is not None}
-        (folder / "model.bin").write_bytes(model_bin(found))
-
-    return apply
-
 
 def file(name, contents):
     return lambda folder: (folder / name).write_bytes(contents)
-
-
-def words(old, new):
-    return file("shared_vocabulary.txt", "\n".join(TOKENS).replace(old, new).encode())
-
-
-def config(**changes):
-    def apply(folder):
-        path = folder / "config.json"
-        path.write_text(json.dumps(json.loads(path.read_text()) | changes))
-
-    return apply
 
 
 def one(head, data=b"", count=1, tail=bytes(4)):
@@ -53,28 +24,13 @@ def one(head, data=b"", count=1, tail=bytes(4)):
     return start + text("weight") + head + data + tail
 
 
-def quantised(name, scale, kind="int8"):
-    def change(found):
-        found[name] = np.ones(found[name].shape, kind)
-        if scale is not None:
-            found[f"{name}_scale"] = scale
-
-    return values(change)
-
-
-def set_nan(found):
-    found[BIAS][3] = np.nan
-
-
 WHOLE = model_bin(variables())
-i8, i16, f4 = np.int8, np.int16, np.float32
+f4 = np.float32
 BROKEN = {
     "there is no file .*model.bin": lambda folder: (folder / "model.bin").unlink(),
     "is damaged: it ends 4 bytes before the end of the version": file("model.bin", b""),
     "has the version 1, expected 2 to 6": file("model.bin", struct.pack("<I", 1) + WHOLE[4:]),
     "has the version 65519": file("model.bin", b"\xef\xff\0\0" + WHOLE[4:]),
-    "the specification 'WhisperSpec' of revision 7": file("model.bin", model_bin({}, specification="WhisperSpec")),
-    "'TransformerSpec' of revision 8, expected": file("model.bin", model_bin({}, revision=8)),
     "ends .* bytes before the end of": file("model.bin", WHOLE[:2000]),
     "bytes after its end: 1": file("model.bin", WHOLE + b"\0"),
     "of the number of aliases": file("model.bin", WHOLE[:-4]),
@@ -96,48 +52,11 @@ BROKEN = {
     ),
     "a variable's name is not UTF-8": file("model.bin", WHOLE.replace(b"decoder/emb", b"decoder\xff\xffem")),
     "does not end in a zero byte": file("model.bin", WHOLE.replace(b"gamma\0", b"gammaX", 1)),
-    "'new' is an alias of 'gone'": file("model.bin", model_bin(variables(), aliases=[("new", "gone")])),
-    "is an alias of .*, expected a new name": file("model.bin", model_bin(variables(), aliases=[(TABLE, BIAS)])),
-    f"has {BIAS} of shape .*7.*expected .*12": values(**{BIAS: np.ones(7, f4)}),
-    f"has {BIAS} with values that are not finite": values(set_nan),
-    "decoder/num_heads 4, expected 2, as in the encoder": values(decoder__num_heads=i16(4)),
-    "8 features and 3 heads": values(encoder__num_heads=i16(3), decoder__num_heads=i16(3)),
-    "has 0 heads": values(encoder__num_heads=i16(0), decoder__num_heads=i16(0)),
-    "encoder/num_heads \\[2\\], expected one number": values(encoder__num_heads=np.ones(1, i16) * 2),
-    "the activation 5, expected one of": values(encoder__activation=i8(5), decoder__activation=i8(5)),
-    "decoder/scale_embeddings 3.0, expected 1, or 2.828427": values(decoder__scale_embeddings=f4(3)),
-    "multiplied in one stack only": values(decoder__scale_embeddings=i8(0)),
-    "other positions in the decoder": values(decoder__position_encodings__encodings=np.ones((9, 8), f4)),
-    "other positions in the decoder, expected those of the encoder": values(
-        encoder__position_encodings__encodings=np.ones((9, 8), f4),
-        decoder__position_encodings__encodings=np.ones((8, 8), f4),
-    ),
-    "decoder/alibi switched on": values(decoder__alibi=i8(1)),
-    "variables that our model has not, .*'decoder/layernorm_embedding/beta'": values(
-        decoder__layernorm_embedding__beta=np.ones(8, f4)
-    ),
-    "that our model has not, .*relative_position_keys": values(
-        encoder__layer_0__self_attention__relative_position_keys=np.ones((3, 4), f4)
-    ),
-    f"{TABLE} of whole numbers without a scale": quantised(TABLE, None),
-    f"{BIAS} of whole numbers without a scale": quantised(BIAS, f4(3)),
-    f"{TABLE}_scale of shape .*, expected one number, or 13": quantised(TABLE, np.ones(12, f4)),
-    f"{TABLE} with values that are not finite": quantised(TABLE, np.zeros(13, f4), "int16"),
-    "12 tokens in encoder/embeddings_0/weight, expected 13": values(
-        encoder__embeddings_0__weight=np.ones((12, 8), f4)
-    ),
-    "13 tokens in .*, expected 14, as in the vocabulary": file(
-        "shared_vocabulary.txt", "\n".join([*TOKENS, "more"]).encode()
-    ),
-    "has neither shared_vocabulary nor": lambda folder: (folder / "shared_vocabulary.txt").unlink(),
-    "is not UTF-8": file("shared_vocabulary.txt", b"\xff\n"),
-    "shared_vocabulary.json holds {}, expected a list of texts": file("shared_vocabulary.json", b"{}"),
-    "sentencepiece.model: Pieces: these bytes are not": file("sentencepiece.model", b"x"),
-    "there is no file .*config.json": lambda folder: (folder / "config.json").unlink(),
+    "a layer norm after one stack only": file("model.bin", model_bin({
+        name: np.asarray(value) for name, value in variables().items() if "encoder/layer_norm" not in name
+    })),
 }  # fmt: skip
-BROKEN |= {message: config(**changes) for message, changes in toml_table(__file__, "CONFIG").items()}
-BROKEN |= {message: words(old, new) for message, (old, new) in toml_table(__file__, "WORDS").items()}
-BROKEN |= {message: values(**dict.fromkeys(names)) for message, names in toml_table(__file__, "MISSING").items()}
+"""What needs other bytes, and one more; test_whole.py has the rest."""
 
 
 @pytest.mark.parametrize("message", BROKEN)
