@@ -11,6 +11,7 @@ import re
 import struct
 import sys
 from copy import deepcopy
+from dataclasses import replace
 from difflib import unified_diff
 from math import prod
 from pathlib import Path
@@ -277,12 +278,18 @@ def tokenizers(request, monkeypatch):
 def check_read(tmp_path, capsys, kind):
     """Compare all that is read of a folder, its import by command, and its changes."""
     check_cases(kind, {}, READ[kind], lambda number, changes: read(tmp_path / f"{number}", kind, changes))
-    run = tmp_path / "run"
-    with pytest.raises(FileError) as nowhere:
-        READERS[PROGRAMS.get(kind, kind)](tmp_path / "nowhere")
-    path = write(tmp_path / "again", kind, {})
+    reader, run, path = READERS[PROGRAMS.get(kind, kind)], tmp_path / "run", write(tmp_path / "again", kind, {})
+    found, lines = reader(path), []
+    for wrong in (
+        lambda: reader(tmp_path / "nowhere"),
+        lambda: write_run(replace(found, state={}), run),
+        lambda: write_run(replace(found, model={**found.model, "n_heads": 5}), run),
+    ):
+        with pytest.raises(FileError) as error:
+            wrong()
+        lines.append(f"refused: {error.value}".replace("\\", "/").replace(tmp_path.as_posix(), "FOLDER"))
+        assert not run.exists()
     assert main(["import", PROGRAMS.get(kind, kind), str(path), "--out", str(run)]) == 0
-    lines = [f"{nowhere.value}".replace("\\", "/").replace(tmp_path.as_posix(), "FOLDER")]
     lines += [capsys.readouterr().out.replace("\\", "/").replace(run.as_posix(), "RUN").removesuffix("\n")]
     options = mt.load(run).options.flat()
     usual = Configuration.of_task(build("characters" if kind in ("gpt2", "llama", "llama2c") else "text")).flat()
@@ -357,7 +364,7 @@ def test_all_that_is_written_of_a_decoder_alone(tmp_path, tokenizers, kind):
             dict(run.model.named_parameters())[name].data[row] += 1
         if "tokens" in changes:
             run = run._replace(target=tokeniser(*changes["tokens"]))
-        return written(tmp_path / f"{number}", WRITERS["huggingface"], run)
+        return written(tmp_path / f"{number}", WRITERS[changes.get("program", "huggingface")], run)
 
     check_cases(f"written_of_{kind}", {}, WRITTEN[kind], tell)
 
