@@ -1,6 +1,7 @@
 """Every exporter names the options of a model that it carries, and refuses the others."""
 
 import errno
+import sys
 from dataclasses import asdict, dataclass, fields, replace
 
 import pytest
@@ -9,6 +10,7 @@ from random_runs import trained
 from minitransformer.apps.exchange import WRITERS, ExportError
 from minitransformer.apps.exchange.to_ctranslate2 import ALSO_CARRIED
 from minitransformer.apps.exchange.writing import CARRIED, CARRIED_RULES
+from minitransformer.data import MissingExtraError
 from minitransformer.decoding import SearchOptions
 from minitransformer.nn import ModelOptions
 from minitransformer.options import option
@@ -61,3 +63,13 @@ def test_an_export_that_fails_leaves_nothing(tmp_path, monkeypatch, program):
     with pytest.raises(RunError, match=r"cannot write .*there: No space left on device"):
         WRITERS[program](run, tmp_path / "there")
     assert [*tmp_path.iterdir()] == [tmp_path / "run"]
+
+
+def test_a_package_that_is_missing_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ctranslate2.specs", None)
+    told = (
+        r"CTranslate2 needs the package ctranslate2, which is not .* with `pip install \"minitransformer\[models\]\"`$"
+    )
+    with pytest.raises(MissingExtraError, match=told):
+        WRITERS["ctranslate2"](trained(tmp_path / "run"), tmp_path / "there")
+    assert not (tmp_path / "there").exists()
