@@ -159,10 +159,11 @@ class Case:
         to the size, in units of the precision ``eps``; the size is infinite if rounding takes a quarter of the step.
         """
         starts = {i: to_numpy(self.inputs[i]) for i in directions}
+        precisions = {i: self.precision(i) for i in directions}
         length = sum(float(np.abs(direction).sum()) for direction in directions.values())
 
         def move(t: float) -> tuple[float, float]:
-            moved = {i: self.precision(i).round(start + t * directions[i]) for i, start in starts.items()}
+            moved = {i: precisions[i].round(start + t * directions[i]) for i, start in starts.items()}
             inputs = [moved.get(j, x) for j, x in enumerate(self.inputs)]
             with np.errstate(all="ignore"):  # a step may lead out of the domain; a shorter one will not
                 terms = cotangent.reshape(-1) * self.value(inputs).reshape(-1)
