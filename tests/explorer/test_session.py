@@ -12,8 +12,9 @@ from toml_cases import cases_from_toml, toml_table
 
 import minitransformer as mt
 from minitransformer import tracing
-from minitransformer.apps.explorer import RequestError, Session, growth, reading
+from minitransformer.apps.explorer import RequestError, Session, growth, models, reading
 from minitransformer.data import END, Characters, Words
+from minitransformer.training import RunError
 
 TEXT = "nine thousand and seventy"
 CROSS = "decoder.layers.0.cross_attention"
@@ -279,3 +280,14 @@ def test_an_edit_that_is_refused_leaves_nothing_behind(session, run, folder):
                 other.answer(name, {"text": "one two", "edits": [edit, wrong]})
     assert ask(other, []) == first
     assert ask(other, [edit]) == after
+
+
+@pytest.mark.parametrize("error", [RunError("it is cut off"), ValueError("it is cut off")])
+def test_a_checkpoint_that_cannot_be_read_is_refused(run, folder, monkeypatch, error):
+    def fail(path):
+        raise error
+
+    monkeypatch.setattr(models, "read_checkpoint", fail)
+    with pytest.raises(RequestError) as caught:
+        models.Models(run, folder).at(1)
+    assert str(caught.value) == "step-00000001.safetensors cannot be used: it is cut off"
