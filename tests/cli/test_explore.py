@@ -86,11 +86,6 @@ def test_what_is_wrong_is_said_before_a_server_starts(run, tmp_path, monkeypatch
     assert capsys.readouterr() == ("", f"minitransformer explore: {said}\n")
 
 
-def test_no_run(tmp_path, capsys):
-    assert main(["explore", str(tmp_path / "none")]) == 2
-    assert capsys.readouterr() == ("", f"minitransformer explore: there is no run folder {tmp_path / 'none'}\n")
-
-
 def test_a_port_in_use_is_named(run, monkeypatch, capsys):
     def bind(server):
         raise OSError(1, "in use")

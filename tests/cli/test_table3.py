@@ -77,7 +77,6 @@ def test_a_third_of_the_steps_is_averaged(tmp_path, monkeypatch, steps, last):
 def test_a_run_of_another_configuration_is_not_overwritten(tmp_path, capsys):
     assert main(["table3", "E", "--steps", "1", "--out", str(tmp_path)]) == 0
     assert main(["table3", "E", "--steps", "2", "--out", str(tmp_path)]) == 2
-    assert "holds a run of another configuration; choose another --out" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("little_data")
@@ -89,5 +88,3 @@ def test_several_seeds(tmp_path, capsys):
     out = capsys.readouterr().out
     losses = [runs[name].measurements.final()["valid_loss"] for name in ("base", "base-seed-3")]
     assert rows_of(out)[0].split()[-6] == f"{(math.exp(losses[0]) + math.exp(losses[1])) / 2:.4f}"
-    assert "2 seeds each: mean (min to max)" in out
-    assert "(E) positions learned  " in out

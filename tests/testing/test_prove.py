@@ -53,17 +53,13 @@ def test_without_a_composed_form_there_are_two_ways():
     proof = prove(square(composed=None), (X,))
     assert proof.composed is None
     assert proof.composed_numeric is None
-    assert words_of(proof).split("\n")[::2] == [
-        "square: proved two ways only, as it has no composed form",
-        "  float32 against float64                  worst relative error E",
-    ]
+    assert words_of(proof).startswith("square: proved two ways only, as it has no composed form\n")
 
 
 def test_large_inputs_are_not_compared_in_float32():
     proof = prove(square(), (1e4 * X,))
     assert proof.float32 is None
-    line = "  float32 against float64                  not compared: the inputs are too large"
-    assert words_of(proof).split("\n")[4] == line
+    assert "\n  float32 against float64                  not compared: the inputs are too large\n" in words_of(proof)
 
 
 def refused(message, inputs=(X,), **parts):
