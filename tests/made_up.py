@@ -149,7 +149,7 @@ def processes():
 
 def table1():
     def row(words, operations, path, k, r, graph, depth):
-        sizes = [{"n": n, "d": 4, "k": 3, "r": 2} for n in (4, 8, 16)]
+        sizes = [{"n": n, "d": d, "k": d - 1, "r": d - 2} for n in (4, 8, 16) for d in (4, 9)]
         cost = [size | {"operations": 100 * size["n"] ** operations["n"]} for size in sizes]
         steps = {"log_k n": lambda n: (n - 1).bit_length()}.get(next(iter(path)), lambda n: n ** path.get("n", 0))
         paths = [{"n": n, "k": k, "r": r, "layers": depth, "steps": steps(n)} for n in (4, 8, 16)]
