@@ -165,6 +165,12 @@ def test_a_bias_for_as_many_heads_as_there_are_sentences_at_a_time(make_model):
         assert result.estimate == pytest.approx(result.gradient, rel=1e-6)
 
 
+def test_an_operation_has_its_options_while_its_lines_are_traced(make_model):
+    model, key = make_model(n_layers=1, layer_norm_eps=0.5), "encoder.layers.0.residual1.layer_norm/layer_norm"
+    result = difference(model, SOURCE, TARGET, None, [], f"{key}:layer_norm.x_hat", (0, 1, 3), [1e-4, 1e-5])
+    assert result.estimate == pytest.approx(result.gradient, rel=1e-6)
+
+
 @pytest.mark.parametrize("edits", [[], EDITS], ids=["", "edited"])
 def test_attention_in_blocks(model, monkeypatch, edits):
     key, index = f"{CROSS}:scaled_dot_product_attention.weights", (0, 1, 2, 1)

@@ -307,6 +307,13 @@ def test_first_order_of_nothing(unedited):
     assert first_order(before, []) == before.value
 
 
+def test_first_order_of_what_has_no_gradient(make_model):
+    model = make_model(n_layers=1)
+    model.encoder.layers[0].feed_forward.w1.requires_grad = False
+    found = trace(model, SOURCE, TARGET)
+    assert first_order(found, [SetEntry("encoder.layers.0.feed_forward.w1", (0, 1), 9.0)]) == found.value
+
+
 def test_edits_may_be_an_iterator(model):
     assert not trace(model, SOURCE, TARGET, edits=iter([SublayerOff("decoder.layers.0.cross_attention")]))[CROSS].any()
 

@@ -1,5 +1,7 @@
 """Traces of models that run functions of ones own: stand-ins, and operations that are not the package's."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 from small_models import SOURCE, TARGET, model
@@ -87,7 +89,8 @@ class Loops(Own):
             z = y * scale
             z = (z
                  + x)  # fmt: skip
-            pair = [y, z]
+            with nullcontext(z + 1) as later:
+                pair = [y, z, later]
             return pair[1], (y, scale)
 
         def backward(saved, d_z):
@@ -101,7 +104,10 @@ class Loops(Own):
 def test_each_value_is_seen_once_when_its_statement_is_done():
     found = mt.trace(Loops(), [[1]], [[1, 2, 1]])
     assert [line.key for line in found.step("/loops").forward] == [
-        *(f"/loops:loops.{name}" for name in ("part", "y", "part.2", "z", "z.2", "pair[0]", "pair[1]"))
+        *(
+            f"/loops:loops.{name}"
+            for name in ("part", "y", "part.2", "z", "z.2", "later", "pair[0]", "pair[1]", "pair[2]")
+        )
     ]
     np.testing.assert_array_equal(found["/loops:loops.z.2"], found["/loops"])
     assert found.gradient_key("/loops:loops.z") is None
@@ -133,7 +139,7 @@ def own_sum(weights, v):
     return weights @ v
 
 
-def own_attention(q, k, v, mask=None, causal=False, block_size=None, out=None):
+def own_attention(q, k, v, mask=None, causal=False, block_size=None, out=None, bias=None):
     weights = own_weights(q, k)
     y = own_sum(weights, v)
     if out is not None:
@@ -168,6 +174,12 @@ def test_edits_of_values_that_are_not_traced_are_not_predicted():
     step = "encoder.layers.0.self_attention/multi_head_attention"
     with standing_in({attention.forward: own_attention, attention.backward: own_attention_backward}):
         found = mt.trace(model(), SOURCE, TARGET)
+        with pytest.raises(RuntimeError) as not_run:
+            mt.trace(model(), SOURCE, TARGET, edits=[HeadOff(step, 0)])
+    assert str(not_run.value) == (
+        f"{step}: it is edited inside, but no scaled_dot_product_attention and softmax ran in it: another function "
+        "stands in for its forward pass; edit its output, or run the model without it"
+    )
     with pytest.raises(Unpredictable) as refused:
         first_order(found, [HeadOff(step, 0)])
     assert str(refused.value) == (
