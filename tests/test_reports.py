@@ -8,10 +8,12 @@ from pathlib import Path
 
 import made_up
 import pytest
+from approved import check_approved
 from made_up import distinct
 from toml_cases import toml_table
 
 from minitransformer.apps import bench
+from minitransformer.apps.bench import report as wide_reports
 from minitransformer.apps.paper import report
 
 CARD = {
@@ -50,6 +52,12 @@ REPORTS = {
 @pytest.mark.parametrize("name", REPORTS)
 def test_a_report_says_what_it_said_when_it_was_read(name):
     assert REPORTS[name]().splitlines() == toml_table(__file__, "REPORTS")[name].splitlines()
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_a_report_fits_a_narrow_terminal_as_it_did_when_it_was_read(name, monkeypatch):
+    monkeypatch.setattr(wide_reports, "columns", lambda *without_terminal: 60)
+    check_approved(Path(__file__).parent / "approved_narrow_reports" / f"{name.replace(' ', '_')}.txt", REPORTS[name]())
 
 
 if __name__ == "__main__":

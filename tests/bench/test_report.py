@@ -8,7 +8,7 @@ import pytest
 from minitransformer.apps.bench import decoding_text, speed_text
 from minitransformer.apps.bench.anatomy import summarise_anatomy
 from minitransformer.apps.bench.measure import compare
-from minitransformer.apps.bench.report import WORDS
+from minitransformer.apps.bench.report import WORDS, duration
 from minitransformer.apps.bench.turns import Outcome
 
 
@@ -59,6 +59,14 @@ def test_the_report_goes_without_pytorch_and_without_an_anatomy():
     assert "where the time goes: not measured: it fell over" in report
     assert "minitransformer      40 ms   1" in report
     assert "slightly more" not in report
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.00123, "1.23 ms"), (0.0412, "41.2 ms"), (0.0996, "99.6 ms"), (0.9996, "1000 ms"), (1.0, "1.00 s")],
+)
+def test_short_times_have_three_digits(seconds, words):
+    assert duration(seconds) == words
 
 
 def test_results_are_plain_values():

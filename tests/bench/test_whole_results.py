@@ -30,9 +30,11 @@ from minitransformer.apps.bench import (
     turns,
 )  # fmt: skip
 from minitransformer.apps.bench.account import Account, accounting
+from minitransformer.apps.bench.network import Network
 from minitransformer.apps.bench.turns import Outcome, ProcessError
 from minitransformer.apps.bench.workloads import Workload
 from minitransformer.autograd import Tensor
+from minitransformer.sharding import MPI
 
 pytestmark = pytest.mark.numpy_only("measures the processor")
 TINY = Workload().changed(d_model=16, n_heads=2, n_layers=1, d_ff=12, vocabulary=40, batch=5, length=4)
@@ -236,6 +238,31 @@ def time_products(patch, told):
     return [ceiling.time_products(booked.products, threads) for threads in (1, 2)]
 
 
+def exchange(patch, told):
+    """Return the bytes that are received in an exchange between three processes, without and with a slow network."""
+
+    def begin(ranks):
+        ranks.rank, ranks.size, answers = 1, 3, iter([False, True])
+        ranks._world = SimpleNamespace(Ibarrier=lambda: SimpleNamespace(Test=lambda: next(answers)))
+
+    def receive(ranks, *given):
+        told.append([*map(str, given)])
+        return [np.zeros(size, np.float32) for size in (3, 5)]
+
+    patch.setattr(MPI, "__init__", begin)
+    patch.setattr(MPI, "exchange", receive)
+    patch.setattr(MPI, "share_out", lambda ranks, values, parts: told.append([values.size, *map(str, parts)]))
+    patch.setattr(MPI, "first", lambda ranks, function: function())
+    patch.setattr(processes, "time", SimpleNamespace(sleep=lambda seconds: told.append(f"{seconds} s")))
+    found = []
+    for network in (Network(), Network(0.5, 8.0)):
+        ranks = processes.DelayedMPI(network)
+        ranks.exchange("sent", [1, 2], [3, 4])
+        ranks.share_out(np.zeros(10, np.float32), [slice(0, 3), slice(3, 7), slice(7, 10)])
+        found.append([ranks.received, ranks.wait(7)])
+    return found
+
+
 def choose_programs(patch, told):
     """Return what each name of a program prepares."""
 
@@ -255,6 +282,7 @@ BENCHMARKS = {
     "machine": describe_machine,
     "ceiling": time_products,
     "programs": choose_programs,
+    "exchange": exchange,
     "growth": measure_growth,
     "speed": measure_speed,
     "processes": measure_processes,
