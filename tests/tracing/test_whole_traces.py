@@ -58,6 +58,7 @@ def source_line(line, direction):
 def whole(found):
     steps = {}
     for step in found.steps:
+        assert all(found[line.key] is line.array for line in (*step.forward, *step.backward))
         file = Path((step.model_line or [""])[0]).name
         steps[step.key] = {
             "from": [step.place, step.name, file, str(step.options)],
