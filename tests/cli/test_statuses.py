@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from toml_cases import cases_from_toml
 
-from minitransformer.apps.cli import COMMANDS, main, pictures, progress, results
+from minitransformer.apps.cli import COMMANDS, main, own_parts, pictures, progress, results
 from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.cli.options import describe, read_configuration
 from minitransformer.apps.cli.output_paths import check_writable
@@ -395,3 +395,21 @@ def test_resuming_what_is_no_run_leaves_nothing_behind(tmp_path, capsys):
 def test_the_word_error_rate_is_the_share_of_wrong_words():
     lines = progress.describe_scores(Scores(0.25, 0.5, 1.0, [], phone_error_rate=0.125))
     assert [line.rpartition(": ")[2] for line in lines] == ["75.00 %", "12.50 %"]
+
+
+def test_the_effect_of_a_mistake_is_shown_step_by_step(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr("minitransformer.apps.plots.compare_losses", lambda *_: None)
+    lines = [{"step": n, "loss": 3.0 - n / 1000} for n in (500, 1000, 1500)]
+    wrong = [*lines, {"step": 1500, "valid_loss": 9.0}, {"step": 2000, "loss": 0.125}]
+    runs = ((wrong, {"exact_match": 0.125}), (lines[:2], {"bits_per_character": 1.5}))
+    measured = [SimpleNamespace(read=lambda one=one: one, final=lambda end=end: end) for one, end in runs]
+    own_parts.compare(*(SimpleNamespace(path=tmp_path, measurements=one) for one in measured), ["softmax", "linear"])
+    assert capsys.readouterr().out == (
+        "\neffect of the mistake:\n"
+        "  loss at step                  500   1,000   1,500   2,000\n"
+        "  with your softmax, linear   2.500   2.000   1.500   0.125\n"
+        "  without the mistake         2.500   2.000                \n"
+        "  exact match with your softmax, linear: 12.50 %\n"
+        "  bits per character without the mistake: 1.500\n"
+        f"the curves are in {tmp_path / 'with-and-without.png'}\n"
+    )

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from approved import check_approved
+from printed import whole_output as whole_output
 from toml_cases import cases_from_toml
 
 from minitransformer import ops
