@@ -13,6 +13,7 @@ from toml_cases import cases_from_toml
 from minitransformer.apps.cli import explore, main
 from minitransformer.apps.explorer import Explorer, Session, left_out
 from minitransformer.apps.explorer.bundle import page_files
+from minitransformer.apps.explorer.reading import Reading
 from minitransformer.training import RunFolder, load
 
 SIZES = ["--d-model", "8", "--n-heads", "2", "--n-layers", "1", "--d-ff", "8", "--steps", "1", "--evaluate-every", "1"]
@@ -109,3 +110,10 @@ def test_a_sentence_is_saved(run, tmp_path, monkeypatch, capsys):
         said += f"the file is {page} ({page.stat().st_size / 1e6:.1f} MB); open it in a browser\n"
         assert capsys.readouterr() == (said + (f"{left_out(session)}\n" if given else ""), "")
     assert 'id="saved"' in page.read_text(encoding="utf-8")
+
+
+def test_a_run_without_held_out_texts_needs_a_text(run, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(Reading, "examples", lambda reading: [])
+    assert main(["explore", run, "--save", str(tmp_path / "page.html")]) == 2
+    said = "the run has no held-out texts to choose from; give a text"
+    assert capsys.readouterr() == ("", f"minitransformer explore: {said}\n")

@@ -5,6 +5,7 @@ import errno
 import io
 import json
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -413,3 +414,35 @@ def test_the_effect_of_a_mistake_is_shown_step_by_step(monkeypatch, tmp_path, ca
         "  bits per character without the mistake: 1.500\n"
         f"the curves are in {tmp_path / 'with-and-without.png'}\n"
     )
+
+
+class Kept(SimpleNamespace):
+    """Stands in for the record of a run with three parts of a learner."""
+
+    parts, folder = ("a", "b", "c"), "/mine"
+
+    def open(self, own):
+        return SimpleNamespace(broken={"softmax-backward": "line 1\nline 2"}, functions={"a": 1}, folder=own)
+
+    def gone(self, parts):
+        return ["softmax-backward", "warm-up"]
+
+    def edited(self, parts):
+        return ["adam-step"]
+
+
+@cases_from_toml
+def test_what_is_said_of_the_parts_of_a_run(tmp_path, monkeypatch, capsys, size, library, kept, own, needed, said):
+    (tmp_path / "mine").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(own_parts, "backend", lambda: library)
+    monkeypatch.setattr(own_parts.model, "read_record", lambda run: Kept(folder=kept) if kept else None)
+    monkeypatch.setattr(own_parts, "in_place", lambda parts: "in place")
+    given = {"own": Path(own)} if own else {}
+    ranks = SimpleNamespace(size=size, first=lambda call: call())
+    try:
+        found = own_parts._parts_of_run(argparse.Namespace(run="run", ranks=ranks, **given), needed)
+        ending = found if found == "in place" else "the engine's"
+    except UsageError as error:
+        ending = f"{error}"
+    assert (capsys.readouterr().err + ending).replace("\\", "/").splitlines() == said
