@@ -258,6 +258,21 @@ def test_of_a_long_text_values_are_what_they_follow_from(tmp_path, session, trac
         np.testing.assert_array_equal(np.isfinite(values), np.isfinite(whole))
 
 
+@pytest.mark.parametrize(
+    ("other", "close"),
+    [
+        ([1, -np.inf, 2], True),
+        ([1, np.inf, 2], False),
+        ([1, 5, 2], False),
+        ([1, -np.inf, np.inf], False),
+        ([1 + 1.9e-7, -np.inf, 2], True),
+        ([1, -np.inf, 2 + 2.1e-7], False),
+    ],
+)
+def test_what_follows_from_others_is_close_everywhere(other, close):
+    assert saved._close(np.array([1, -np.inf, 2]), np.array(other)) == close
+
+
 @pytest.mark.parametrize("exponent", [-300, -20, 0, 3, 200])
 def test_halves_keep_three_digits_of_any_size(exponent):
     """A half has 11 bits from 2^-14 to 65,504; the largest value is near the top of that range, and never beyond."""
