@@ -43,6 +43,7 @@ BOX = Box("sub-layer", [Row("mine", "yours", "1 ms"), Row("its", "engine", "2 ms
 STACKS = {"encoder": [BOX], "decoder": [BOX, Box("cross-attention", [Row("words", "", "")], True)]}
 STACKS |= {"training": [Box("loss", [Row("sum", "yours", "")], False)], "decoding": [Box("beam", [], False)]}
 KINDS = {"decoder": [WEIGHTS[:, :, [0, 1, 1]]], "encoder": [WEIGHTS[:, :2]], "cross": [WEIGHTS, WEIGHTS[:1]]}
+LONG_TITLE = "a title that is longer than the maps are wide together"
 LONG = [f"{'word' * (i % 3)}{i}" for i in range(24)]
 
 
@@ -58,6 +59,10 @@ def without_fonts(make, *arguments, **options):
 
 PICTURES = {
     "attention": lambda: without_fonts(maps_figure, KINDS, SOURCE, TARGET, "a title", target_input=["?", "x", "yy"]),
+    "one kind of attention": lambda: without_fonts(
+        maps_figure, {"encoder": KINDS["encoder"]}, SOURCE, TARGET, LONG_TITLE
+    ),
+    "one map of a long title": lambda: without_fonts(map_figure, WEIGHTS[1], SOURCE, TARGET, LONG_TITLE),
     "one map": lambda: without_fonts(map_figure, WEIGHTS[0], SOURCE, TARGET, "a title"),
     "a long map": lambda: without_fonts(map_figure, np.eye(3, 24, 2) * [[0.56], [0.55], [0.5]], LONG, TARGET),
     "changes": lambda: plots.changes_picture(made_up.CHANGES),
