@@ -1,6 +1,7 @@
 """Whole results of the benchmarks, from programs and a clock that are made up, compared with approved ones."""
 
 import json
+import sys
 from contextlib import contextmanager, nullcontext
 from itertools import count
 from pathlib import Path
@@ -224,6 +225,12 @@ def describe_machine(patch, told):
         told.append(len(described.pop("date").removesuffix("+00:00")))
         memory = [machine.peak_memory(), machine.peak_share(), machine.resident_memory()]
         patch.setattr(machine, "LIMITS", ())
+        used = SimpleNamespace(RUSAGE_SELF=0, getrusage=lambda whose: SimpleNamespace(ru_maxrss=7000 + whose))
+        patch.setitem(sys.modules, "resource", used)
+        patch.setattr(machine, "STATUS", Path(folder) / "none")
+        for system in ("linux", "darwin"):
+            patch.setattr(machine, "sys", SimpleNamespace(platform=system))
+            memory.append(machine.peak_memory())
         return [*found, described, *memory, machine.machine_memory()]
 
 
