@@ -192,8 +192,7 @@ BEGUN = {
 
 
 @pytest.mark.parametrize("begun", BEGUN)
-def test_connections_that_ask_nothing_make_room(talking, monkeypatch, begun):
-    monkeypatch.setattr(Explorer, "request_queue_size", 2 * module.MOST_CONNECTIONS)  # none has to ask again
+def test_connections_that_ask_nothing_make_room(talking, begun):
     with serving(talking) as server, ExitStack() as stack:
         host = f"127.0.0.1:{server.server_port}"
         text = BEGUN[begun].format(token=server.token, host=host).encode()
