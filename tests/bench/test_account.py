@@ -156,10 +156,17 @@ def test_arithmetic_outside_of_products_is_counted():
             "comparing": lambda: x.data == 0,
             "moving": lambda: np.concatenate([x.data, x.data]).copy(),
             "a product": lambda: x.data @ x.data.T,
+            "views": lambda: x.data[1:, None].reshape(5, 8)[[None, ...][1]],
+            "chosen rows": lambda: [x.data[[0, 2]], x.data[1, np.array([3])], x.data[x.data > 2]],
+            "a list of arrays": lambda: np.stack([x.data, x.data]) + x.data,
+            "putting in": lambda: x.data.__setitem__([0, 1], x.data[2]),
+            "converting": lambda: x.data.astype("float64") * 2,
         }.items():
-            before = account.arithmetic
+            before = account.arithmetic, account.calls.total()
             call()
-            counted[name] = account.arithmetic - before
+            counted[name] = account.arithmetic - before[0], account.calls.total() - before[1]
         room = np.concatenate([x.data, x.data])
         assert np.concatenate([x.data - 1, x.data], out=room) is room
-    assert list(counted.values()) == [48, 48, 48, 48, 48, 48, 96, 96, 0, 0, 0], counted
+    arithmetic, calls = zip(*counted.values(), strict=True)
+    assert arithmetic == (48, 48, 48, 48, 48, 48, 96, 96, 0, 0, 0, 0, 0, 96, 0, 48), counted
+    assert calls == (1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 1, 0, 4, 2, 1, 2), counted

@@ -3,7 +3,7 @@
 import json
 import sys
 from contextlib import contextmanager, nullcontext
-from itertools import count
+from itertools import accumulate, count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
@@ -18,6 +18,7 @@ from minitransformer.apps.bench import (
     anatomy,
     ceiling,
     decode,
+    gpu,
     growth,
     machine,
     measure,
@@ -43,9 +44,9 @@ TINY = Workload().changed(d_model=14, n_heads=2, n_layers=1, d_ff=12, vocabulary
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch):
-    """Let each call of the clock be a second after the one before."""
-    for module in (account, anatomy, ours):
-        ticks = map(float, count())
+    """Let each call of the clock be some seconds after the one before, and never as many as before."""
+    for module, start in ((account, 1), (anatomy, 50), (ours, 300)):
+        ticks = accumulate(map(float, count(start)))
         monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda ticks=ticks: next(ticks)))
     for module in (growth, measure, scaling):
         monkeypatch.setattr(module, "describe", lambda: {"memory": 5 * 10**8})
@@ -286,11 +287,52 @@ def choose_programs(patch, told):
     return [*found, program.prepare(more | {"program": "processes", "shares": 5, "latency": 0.5, "bandwidth": 7.0})]
 
 
+def measure_blocks(patch, told):
+    """Return what our program for a GPU answers, and PyTorch's on a GPU and on the processor."""
+
+    class Told:
+        def __getattr__(self, name):
+            return lambda *given: told.append([name, *map(str, given)]) or len(name)
+
+    def multiply(left, right, out=None):
+        told.append([*map(str, (left, right, out))])
+        return "the product"
+
+    torch = SimpleNamespace(
+        __version__="9.8",
+        cuda=Told(),
+        matmul=multiply,
+        from_numpy=lambda x: SimpleNamespace(to=lambda device: f"{x.shape} on {device}"),
+        set_float32_matmul_precision=Told().precision,
+    )
+    patch.setitem(sys.modules, "torch", torch)
+    losses, ticks = count(7), accumulate(map(float, count(1)))
+    patch.setattr(gpu, "time", SimpleNamespace(perf_counter=lambda: next(ticks)))
+    patch.setattr(gpu, "stepper", lambda workload, device: lambda: told.append([str(workload), device]) or next(losses))
+    patch.setattr(gpu, "xp", torch)
+    for name, value in {"SIDE": 5, "LONG_ENOUGH": 11.0, "asarray": np.shape}.items():
+        patch.setattr(gpu, name, value)
+    for name in ("card", "device_memory", "peak_memory", "synchronize", "free_device_memory"):
+        patch.setattr(gpu, name, getattr(Told(), name))
+    patch.setattr(
+        gpu, "shared_step", lambda *given: told.append([type(given[0]).__name__, *given[3:5]]) or next(losses)
+    )
+    found = []
+    for prepared in (gpu.prepare_ours(TINY), gpu.prepare_pytorch(TINY), gpu.prepare_pytorch(TINY, "cpu")):
+        with prepared as (turn, description):
+            found.append([description, turn(2), turn(3)])
+    torch.cuda = SimpleNamespace(is_available=bool)
+    with pytest.raises(RuntimeError) as refused, gpu.prepare_pytorch(TINY):
+        pass
+    return [*found, str(refused.value)]
+
+
 BENCHMARKS = {
     "machine": describe_machine,
     "ceiling": time_products,
     "programs": choose_programs,
     "exchange": exchange,
+    "gpu": measure_blocks,
     "growth": measure_growth,
     "speed": measure_speed,
     "processes": measure_processes,

@@ -17,14 +17,13 @@ from toml_cases import toml_table
 from minitransformer.apps import plots
 from minitransformer.apps.learn.model import Box, Row
 from minitransformer.apps.plots import heatmap
-from minitransformer.apps.plots.attention import map_figure, maps_figure
-from minitransformer.apps.plots.curves import curves_figure
-from minitransformer.apps.plots.own_parts import losses_figure, parts_figure
-from minitransformer.apps.plots.step_sizes import steps_figure
+from minitransformer.apps.plots.attention import attention_map, attention_maps, map_figure, maps_figure
+from minitransformer.apps.plots.curves import curves_figure, training_curves
+from minitransformer.apps.plots.own_parts import compare_losses, model_parts
+from minitransformer.apps.plots.step_sizes import step_sizes
 
-SOURCE, TARGET = ["a", "b c"], ["x", "yy", "z"]
+SOURCE, TARGET, PATH = ["a", "b c"], ["x", "yy", "z"], Path("the path")
 WEIGHTS = np.array([[[0.25, 0.75], [0.5, 0.5], [1, 0]], [[0, 1], [0.9, 0.1], [0.4, 0.6]]])
-SMALL_CHANGES = made_up.CHANGES | {"rows": {name: made_up.CHANGES["rows"][name] for name in ("base", "RMS norm")}}
 ONE_SEED = made_up.POSITIONS | {
     "tasks": {"one": made_up.POSITIONS["tasks"]["one"] | {"kinds": {"none": made_up.SEEDS[:1]}}}
 }
@@ -47,6 +46,27 @@ LONG_TITLE = "a title that is longer than the maps are wide together"
 LONG = [f"{'word' * (i % 3)}{i}" for i in range(24)]
 
 
+def changes_of(*values):
+    """Return a result with one row, which has these ratios to the base."""
+    rows = made_up.CHANGES["rows"]
+    row = rows["RMS norm"] | {"ratio": rows["RMS norm"]["ratio"] | {"values": values}}
+    return made_up.CHANGES | {"rows": {"base": rows["base"], "RMS norm": row}}
+
+
+def saved(write, *arguments, **options):
+    """Return the picture that a function writes to ``PATH``, with the options of saving."""
+    figures = []
+
+    def save(figure, path, **how):
+        assert path is PATH
+        figure.how = how
+        figures.append(figure)
+
+    with mock.patch.dict(write.__globals__, save=save):
+        write(*arguments, **options)
+    return figures[0]
+
+
 def without_fonts(make, *arguments, **options):
     """Return a picture for which texts are said to have sizes that depend on no font."""
 
@@ -58,20 +78,25 @@ def without_fonts(make, *arguments, **options):
 
 
 PICTURES = {
-    "attention": lambda: without_fonts(maps_figure, KINDS, SOURCE, TARGET, "a title", target_input=["?", "x", "yy"]),
+    "attention": lambda: without_fonts(
+        saved, attention_maps, KINDS, SOURCE, TARGET, PATH, "a title", target_input=["?", "x", "yy"]
+    ),
     "one kind of attention": lambda: without_fonts(
         maps_figure, {"encoder": KINDS["encoder"]}, SOURCE, TARGET, LONG_TITLE
     ),
     "one map of a long title": lambda: without_fonts(map_figure, WEIGHTS[1], SOURCE, TARGET, LONG_TITLE),
-    "one map": lambda: without_fonts(map_figure, WEIGHTS[0], SOURCE, TARGET, "a title"),
+    "one map": lambda: without_fonts(saved, attention_map, WEIGHTS[0], SOURCE, TARGET, PATH, "a title"),
     "a long map": lambda: without_fonts(map_figure, np.eye(3, 24, 2) * [[0.56], [0.55], [0.5]], LONG, TARGET),
     "changes": lambda: plots.changes_picture(made_up.CHANGES),
-    "small changes": lambda: plots.changes_picture(SMALL_CHANGES),
-    "training": lambda: curves_figure(METRICS, "a title"),
+    "small changes": lambda: plots.changes_picture(changes_of(0.65, 1.05, 0.9)),
+    "changes twofold": lambda: plots.changes_picture(changes_of(0.61, 1.05, 0.9)),
+    "training": lambda: saved(training_curves, METRICS, PATH, "a title"),
     "short training": lambda: curves_figure([training(step, 5 - step) for step in (1, 2, 4)]),
     "heads": lambda: plots.heads_picture(distinct(made_up.HEADS)),
-    "parts": lambda: parts_figure(STACKS),
-    "losses": lambda: losses_figure({"mine": metrics(20, 4), "wrong": metrics(9, 2)}),
+    "parts": lambda: saved(model_parts, STACKS, PATH),
+    "losses": lambda: saved(
+        compare_losses, {"mine": metrics(20, 4), "wrong": metrics(9, 2), "third": metrics(12, 3)}, PATH
+    ),
     "recall": lambda: plots.recall_picture(distinct(made_up.RECALL)),
     "extrapolation": lambda: plots.extrapolation_picture(distinct(made_up.EXTRAPOLATION)),
     "positions of one seed": lambda: plots.positions_picture(ONE_SEED),
@@ -79,9 +104,13 @@ PICTURES = {
     "speed": lambda: plots.speed_bars(distinct(made_up.result(compiled=0.06))),
     "our own speed": lambda: plots.speed_bars(OURS_ALONE),
     "growth": lambda: plots.growth_curves(distinct(made_up.growth()) | {"workers": 2}),
-    "step sizes": lambda: steps_figure(STEPS, ERRORS, "softmax"),
-    "errors that do not fall": lambda: steps_figure(
-        STEPS, {"central": np.zeros(9), "extrapolated": np.full(9, 0.5), "another": STEPS**2}, epsilon=1e-3
+    "step sizes": lambda: saved(step_sizes, STEPS, ERRORS, PATH, "softmax"),
+    "errors that do not fall": lambda: saved(
+        step_sizes,
+        STEPS,
+        {"central": np.zeros(9), "extrapolated": np.full(9, 0.5), "another": STEPS**2},
+        PATH,
+        epsilon=1e-3,
     ),
     "table 1": lambda: plots.table1_picture(distinct(made_up.table1())),
     "paths": lambda: plots.paths_picture(ONLY_PATHS),
@@ -122,7 +151,7 @@ def in_words(figure):
     """Yield what a picture shows, a line for each thing."""
     figure.draw_without_rendering()
     is_plain, size = figure.get_layout_engine() is None, figure.get_size_inches()
-    yield f"figure {few(size)}"
+    yield f"figure {few(size)} {getattr(figure, 'how', '')}".rstrip()
     for text in figure.texts:
         if text.get_text():
             yield f"{written(text)} {few(np.array(text.get_position()) * size if is_plain else text.get_position()[0])}"
