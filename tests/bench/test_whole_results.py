@@ -87,12 +87,16 @@ def measure_growth(patch, told):
             told.append("closed")
 
         def read(self):
-            return {"ready": {"resident": 10**8}}
+            return {"ready": {"resident": 10**8 + 1000 * len(told)}}
 
         def ask(self, times):
             told.append(times)
-            size = Workload().changed(**self.told["workload"]).flops
-            return {"seconds": [size / 10**9 * (1 + i % 3) for i in range(times)], "peak": 10**8 + size // 50}
+            size, depth = Workload().changed(**self.told["workload"]).flops, self.told["workload"].get("n_layers")
+            peak = {1: 10, 4: None}.get(depth, 10**8 + size // 50 + len(told))  # less than before, and unknown
+            return {
+                "seconds": [size / 10**9 * (1, 6, 2)[i % 3] + len(told) / 10**4 for i in range(times)],
+                "peak": peak,
+            }
 
     patch.setattr(growth, "Process", Process)
     found = growth.measure_growth(3, told.append)
@@ -120,11 +124,17 @@ def measure_decoding(patch, told):
     def take_turns(entrants, rounds, tell):
         tell(f"{rounds} rounds")
         told.extend([one.name, one.label, told_by(one.command)] for one in entrants)
-        described = {"scores": None, "margins": [[1.0] * 2, [1.0, 1e-4]], "sentences": [[5, 6], [7, 8]]}
-        others = described | {"sentences": [[5, 6], [7, len(told)]]}
+        is_beam, described = "-beam" in str(entrants[0].command), []
+        for place, end in enumerate(([8, 9], [len(told)])):
+            sentences = [[5, 6], [7, *end], [4], [3, 3 + place], [9] * (2 - place), [6, 6, 6]]
+            scores = [-place / 3500 * i - i for i in range(6)] if is_beam else None
+            margins = [[1.0] * 3, [1.0, 1e-4, 1.0], [1.0], [1e-4, 2e-3], [1.0] * 2, [1e-4] * 3]
+            described.append({"workers": place + 2, "scores": scores, "margins": margins, "sentences": sentences})
         return {
             one.name: Outcome(
-                one.label, others if place else described, [{"seconds": [0.1 + place], "peak": len(told)}]
+                one.label,
+                described[place],
+                [{"seconds": [0.1 + place, 0.7, n], "peak": 10 * n + len(told)} for n in (2, 1)],
             )
             for place, one in enumerate(entrants)
         }
@@ -139,11 +149,13 @@ def measure_processes(patch, told):
     def take_turns(entrants, rounds, tell):
         tell(f"{rounds} rounds")
         told.extend([one.name, one.label, told_by(one.command)] for one in entrants)
-        described = {"parameters": 1000}
         return {
-            one.name: Outcome(one.label, described, [
-                {"seconds": [0.1 + (3 * place + turn) % 7], "peak": 5 + turn, "received": [7 * turn]} for turn in (1, 2)
-            ])
+            one.name: Outcome(one.label, {"parameters": 1000 + place}, [{
+                "seconds": [0.1 + (3 * place + turn) % 7, 0.2 * turn + place % 2],
+                "peak": 5 + turn + 20 * place,
+                "received": [7 * turn, 40 + place],
+                **({"reserved": 50 + turn + place} if place % 2 else {}),
+            } for turn in (1, 2)])
             for place, one in enumerate(entrants)
         }  # fmt: skip
 
@@ -158,7 +170,7 @@ def take_apart(patch, told):
     @contextmanager
     def stepping(workload, number, fork):
         told.append([str(workload), number, fork])
-        yield lambda times: {"seconds": [0.25] * times}
+        yield lambda times: {"seconds": [0.25 + i for i in range(times)]}
 
     def time_products(products, threads):
         told.append([sum(product.flops for product in products), threads])
@@ -236,10 +248,10 @@ def describe_machine(patch, told):
 
 
 def time_products(patch, told):
-    """Return the times of products, of which each takes a millisecond, in one thread and in two in turn."""
+    """Return the times of products, of which each takes some milliseconds, in one thread and in two in turn."""
     with accounting(booked := Account(), [x := Tensor(np.ones((3, 4), np.float32), requires_grad=True)]):
         x.data @ x.data.T, x.data.T @ x.data
-    ticks = (n / 1000 for n in count())
+    ticks = accumulate((1 + n % 5) / 1000 for n in count())
     patch.setattr(ceiling, "time", SimpleNamespace(perf_counter=lambda: next(ticks)))
     patch.setattr(ceiling, "threading", SimpleNamespace(Barrier=lambda n: SimpleNamespace(wait=lambda: told.append(n))))
     patch.setattr(ceiling, "_repeat", lambda times, *arrays: told.append([times, *(str(x.strides) for x in arrays)]))
