@@ -213,7 +213,7 @@ FILES = {
     "STATUS": "Name:\tpython\nVmPeak:\t9000 kB\nVmHWM:\t    2000 kB\nVmRSS:\t    1500 kB\n",
     "SHARED": "Rss:  1700 kB\nPss:  1200 kB\nPss_Anon: 3 kB\n",
     "LIMITS": "3000000000\n",
-    "cpuinfo": "flags\t: fpu: vme\nmodel name\t: Abacus 9000: fast \nmodel name\t: another\n",
+    "cpuinfo": "model\t\t: 85\nflags\t: fpu: vme\nmodel name\t: Abacus 9000: fast \nmodel name\t: another\n",
 }
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from approved import check_approved_values
 
@@ -59,7 +60,11 @@ def measure_heads(tell):
     trained.options = SimpleNamespace(build_model=build_model)
     pairs = [("ab", "cde"), ("ba", "dd"), ("cc", "abc"), ("f", "a"), ("ea", "ff"), ("de", "fab"), ("ab", "abcd")]
     groups = heads.held_out_groups(trained, SimpleNamespace(held_out=lambda: pairs), 6)
+    rng = np.random.default_rng(5)
+    maps = [rng.random(shape) for shape in ((5, 3, 2, 4), (2, 3, 4, 3))]
+    maps = [weights / weights.sum(axis=-1, keepdims=True) for weights in maps]
     return {
+        "by chance": [heads.compare_heads(maps[:n], np.random.default_rng(n), shuffles=19) for n in (1, 2)],
         "groups": [[ids.tolist() for ids in group] for group in groups],
         "found": heads.measure_heads(trained, groups, tell),
     }
