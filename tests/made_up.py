@@ -53,16 +53,20 @@ def inside(step=0.04):
     shares = dict(zip(KINDS, (0.5, 0.08, 0.09, 0.06, 0.02, 0.08, 0.05), strict=True))
     answer = {
         "seconds": [step] * 3,
-        "together": [0.004],
-        "side_by_side": [0.003],
+        "together": [0.004, 0.001],
+        "side_by_side": [0.003, 0.0005],
         "alone": [0.9 * step] * 3,
         "booked": {kind: 0.9 * step * share for kind, share in shares.items()},
         "entries": [],
         "tiny": [0.002] * 5,
     }
-    product = {"times": 5, "flops": 10**9}
-    described = {"workers": 2, "flops": 5 * 10**9, "products": [product], "products_of_share": [product]}
-    return Outcome("the account", described, [answer, answer | {"side_by_side": [0.005], "together": [0.002]}])
+    products = [{"times": 5, "flops": 10**9}, {"times": 3, "flops": 2 * 10**9}]
+    described = {"workers": 3, "flops": 11 * 10**9, "products": products, "products_of_share": products[::-1]}
+    return Outcome(
+        "the account",
+        described,
+        [answer, answer | {"side_by_side": [0.005, 0.0004], "together": [0.002, 0.0015]}],
+    )
 
 
 def result(names=("toy", "small"), **times):

@@ -77,39 +77,6 @@ def test_what_is_no_training_is_not_timed():
         gpu._block(lambda: float("nan"), lambda: None, 2)
 
 
-def test_the_rate_is_that_of_the_best_of_several(monkeypatch):
-    now = iter([0, 1, 1, 2, *(t for i, took in enumerate((4, 2, 8, 3, 5)) for t in (10 * i + 10, 10 * i + 10 + took))])
-    monkeypatch.setattr(gpu.time, "perf_counter", lambda: float(next(now)))
-    monkeypatch.setattr(gpu, "SIDE", 10)
-    monkeypatch.setattr(gpu, "LONG_ENOUGH", 2.0)  # twice, as once takes a second
-    waits, products = [], []
-
-    def multiply(left, right, out=None):
-        products.append((left, right, out))
-        return "the product"
-
-    assert gpu.matmul_rate(multiply, ["left", "right"], lambda: waits.append(1)) == 2 * 10**3 / (2 / 2)
-    assert products == [("left", "right", None)] + (1 + 1 + 5 * 2) * [("left", "right", "the product")]
-    assert len(waits) == 14
-
-
-@pytest.mark.skipif(not HAS_TORCH, reason="PyTorch is not installed")
-def test_pytorchs_side(monkeypatch):
-    import torch
-
-    monkeypatch.setattr(gpu, "SIDE", 32)
-    monkeypatch.setattr(gpu, "LONG_ENOUGH", 1e-3)
-    with gpu.prepare_pytorch(TINY, device="cpu") as (turn, description):
-        assert description["device"] == "cpu"
-        assert description["matmul"] > 0
-        first = turn(2)
-        assert len(first["seconds"]) == 1
-        assert turn(40)["loss"] < first["loss"]
-    if not torch.cuda.is_available():
-        with pytest.raises(RuntimeError, match=r"PyTorch .* finds no GPU; install one"), gpu.prepare_pytorch(TINY):
-            pass
-
-
 def test_tf32_is_allowed_before_cupy_is_asked(monkeypatch):
     monkeypatch.setenv("CUPY_TF32", "0")
     asked = []

@@ -176,7 +176,12 @@ def take_apart(patch, told):
         told.append([sum(product.flops for product in products), threads])
         return [threads + i for i in range(len(products))]
 
+    def tiny_step(model, optimiser, batch, *rest):
+        sizes = sum(parameter.size for parameter in model.parameters()), optimiser.values.size
+        told.append([str(model.options.d_ff), *sizes, *(str(ids.shape) for ids in batch), *rest[:2]])
+
     patch.setattr(anatomy, "stepping", stepping)
+    patch.setattr(anatomy, "shared_step", tiny_step)
     patch.setattr(anatomy, "time_products", time_products)
     patch.setattr(anatomy, "TINY_STEPS", 3)
     anatomy.WorkersShare(TINY, 2).step()  # the positions of this width are kept, as arrays that do not count
@@ -206,6 +211,10 @@ def do_steps(patch, told):
         with ours_decoding.prepare(TINY, search, 1) as (steps, description):
             description.pop("kernels")
             found[search] = [steps(1), description]
+    patch.setattr(ours, "peak_share", lambda: 70)
+    for name, parts in {"two": [5, 70], "unknown": [None, 70], "one": [70]}.items():
+        ranks = SimpleNamespace(rank=0, size=len(parts), first=lambda call: call(), gather=lambda _, parts=parts: parts)
+        found[name] = ours.in_processes(ranks, lambda: told.append("a step"))(3)
     return found
 
 
@@ -281,6 +290,19 @@ def exchange(patch, told):
         ranks.exchange("sent", [1, 2], [3, 4])
         ranks.share_out(np.zeros(10, np.float32), [slice(0, 3), slice(3, 7), slice(7, 10)])
         found.append([ranks.received, ranks.wait(7)])
+
+    def step(model, optimiser, batch, *rest):
+        ranks.received += 19 + len(told)
+        told.append([optimiser.values.size, *rest[:2], str(rest[2])])
+
+    ranks = SimpleNamespace(rank=0, size=3, wait=lambda n: n, gather=lambda one: [one, (None, 5), (90, 11)])
+    patch.setattr(processes, "DelayedMPI", lambda network: told.append(str(network)) or ranks)
+    patch.setattr(processes, "Workers", lambda model, *given: nullcontext([*given[:3], given[3] is ranks]))
+    patch.setattr(processes, "shared_step", lambda *given: step(*given) or 1.0)
+    patch.setattr(processes, "peak_memory", lambda: 33)
+    ranks.received = 0
+    with pytest.raises(SystemExit), processes.prepare(TINY, 4, Network(0.5, 8.0)) as (turn, description):
+        found.append([description, turn(2), turn(3)])
     return found
 
 
@@ -318,7 +340,7 @@ def measure_blocks(patch, told):
         set_float32_matmul_precision=Told().precision,
     )
     patch.setitem(sys.modules, "torch", torch)
-    losses, ticks = count(7), accumulate(map(float, count(1)))
+    losses, ticks = count(7), accumulate(1.0 + n * n % 11 for n in count())
     patch.setattr(gpu, "time", SimpleNamespace(perf_counter=lambda: next(ticks)))
     patch.setattr(gpu, "stepper", lambda workload, device: lambda: told.append([str(workload), device]) or next(losses))
     patch.setattr(gpu, "xp", torch)

@@ -2,7 +2,7 @@
 
 import made_up
 
-from minitransformer.apps.plots import growth_curves, save, speed_bars, step_sizes
+from minitransformer.apps.plots import growth_curves, speed_bars
 
 
 def test_texts_do_not_overlap():
@@ -16,12 +16,3 @@ def test_texts_do_not_overlap():
             boxes = [text.get_window_extent() for text in labels]
             for i, box in enumerate(boxes):
                 assert not [other for other in boxes[:i] if box.overlaps(other)], labels[i].get_text()
-
-
-def test_files_are_written(tmp_path):
-    save(speed_bars(made_up.result()), tmp_path / "speed.png")
-    save(growth_curves(made_up.growth()), tmp_path / "growth.svg")
-    step_sizes(made_up.STEPS, made_up.ERRORS, tmp_path / "new" / "errors.png")
-    assert (tmp_path / "new" / "errors.png").read_bytes().startswith(b"\x89PNG")
-    assert (tmp_path / "speed.png").read_bytes().startswith(b"\x89PNG")
-    assert "<svg" in (tmp_path / "growth.svg").read_text()
