@@ -6,6 +6,7 @@ import os
 for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 os.environ["MINITRANSFORMER_LANG"] = "en"  # whatever the locale
+os.environ["MINITRANSFORMER_RECORD"] = "0"  # a library that starts IPython makes this process one that records answers
 
 from hypothesis import HealthCheck, Phase, settings  # noqa: E402
 

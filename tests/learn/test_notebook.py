@@ -30,7 +30,8 @@ def run_cells(folder, *names, **environment):
     """Run cells as a notebook does; return what each prints."""
     cells = [CELLS["start"], *(CELLS[name] for name in names)]
     command = [sys.executable, "-c", SHELL, *cells]
-    settings = os.environ | {"IPYTHONDIR": str(folder.parent / "ipython")} | environment
+    own = {"IPYTHONDIR": str(folder.parent / "ipython"), "MINITRANSFORMER_RECORD": "1"}
+    settings = os.environ | own | environment
     done = subprocess.run(command, cwd=folder, env=settings, capture_output=True, text=True, check=True)
     return done.stdout.split("----\n")[1:-1]
 
