@@ -18,6 +18,7 @@ import minitransformer as mt
 from minitransformer.apps.cli.processes import start_ranks
 from minitransformer.arrays import to_numpy, use, using, xp
 from minitransformer.data import Batch
+from minitransformer.sharding import MPI
 from minitransformer.training import shared_step
 
 HOST = np.arange(6.0).reshape(2, 3)
@@ -287,3 +288,16 @@ def test_the_processes_of_a_machine_take_its_gpus_in_turn(monkeypatch, local_ran
     start_ranks(argparse.Namespace(command="train"))
     with using("cupy"):
         assert cupy.cuda.Device().id == gpu
+
+
+@pytest.mark.usefixtures("on_the_double")
+@pytest.mark.parametrize("reads_gpus", [True, False])
+def test_mpi_reads_from_a_device_that_has_finished_or_from_the_host(monkeypatch, x, reads_gpus):
+    waits, mpi = [], object.__new__(MPI)
+    stream = SimpleNamespace(synchronize=lambda: waits.append("the current stream"))
+    monkeypatch.setattr(cupy.cuda, "get_current_stream", lambda: stream, raising=False)
+    mpi._reads_gpus = reads_gpus
+    assert mpi._sendable(HOST) is HOST
+    assert waits == []
+    sent = mpi._sendable(x)
+    assert (sent is x, isinstance(sent, np.ndarray), len(waits)) == (reads_gpus, not reads_gpus, int(reads_gpus))

@@ -171,13 +171,14 @@ Map.groupBy ??= (items, keyOf) => {
   return groups;
 };
 
-function storage() {
-  const held = new Map();
+function storage(blocked) {
+  const held = new Map(), refuse = () => { throw new Error("the browser keeps nothing"); };
+  if (blocked) return { getItem: refuse, setItem: refuse };
   return { getItem: (name) => held.get(name) ?? null, setItem: (name, value) => held.set(name, value) };
 }
 
 /** Put the elements of a page into the document, at an address. */
-export function openPage(html, { search = "", hash = "", language = "en" } = {}) {
+export function openPage(html, { search = "", hash = "", language = "en", blocked = false } = {}) {
   const root = parse(html).querySelector("html"), { document } = globalThis;
   Object.assign(document, { documentElement: root, body: root.querySelector("body"), head: root.querySelector("head"), activeElement: null,
     getElementById: (id) => root.querySelector(`[id=${id}]`), querySelector: (selector) => root.querySelector(selector), querySelectorAll: (selector) => root.querySelectorAll(selector) });
@@ -185,7 +186,7 @@ export function openPage(html, { search = "", hash = "", language = "en" } = {})
   heard.clear();
   Object.defineProperty(globalThis, "navigator", { value: { language }, configurable: true });
   Object.assign(globalThis, { location, window: globalThis, addEventListener: (...given) => document.addEventListener(...given), themed: true,
-    setInterval: (tick) => { globalThis.tick = tick; return 1; }, later: [], tick: null, setTimeout: (act, after) => globalThis.later.push({ act, after }), clearInterval: () => { globalThis.tick = null; }, localStorage: storage(),
+    setInterval: (tick) => { globalThis.tick = tick; return 1; }, later: [], tick: null, setTimeout: (act, after) => globalThis.later.push({ act, after }), clearInterval: () => { globalThis.tick = null; }, localStorage: storage(blocked),
     history: { replaceState: (_, __, address) => { location.hash = address; } }, requestAnimationFrame: (draw) => { queueMicrotask(draw); } });
 }
 

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { readFileSync, readdirSync } from "node:fs";
 import test from "node:test";
 import { outline, texts } from "./page_document.js";
+import { savedOf } from "./page_answers.js";
 import { address, compare, settle, visit } from "./page_visit.js";
 
 const same = assert.deepEqual;
@@ -34,7 +35,10 @@ test("what is drawn in Korean has no English but the names of the code", () => {
 const CROSS = "decoder.layers.0.cross_attention", MULTI = `${CROSS}/multi_head_attention`, edits = [{ kind: "head_off", step: MULTI, head: 1 }, { kind: "layer_off", place: "encoder.layers.0" }];
 const VISITS = [[{}], [{ view: "block", block: CROSS, side: "backward", checkpoint: "20" }], [{ view: "block", block: "" }], [{ view: "walk", walk: "9" }], [{ view: "walk", walk: "6", side: "backward" }],
   [{ view: "edit", edits, prefix: "4" }], [{ view: "training", text: "x" }], [{ entry: `${MULTI}@0,0,1`, beam: "3" }], [{ side: "backward", objective: "difference:0:4:5", view: "attention" }],
-  ...["1", "2", "3", "4", "5"].map((tour) => [{ tour }]), [{ view: "edit" }, { refuse: (name) => (name === "trace" ? "stopped" : null) }], [{}, { model: { alone: true, options: { norm: "pre", positions: "learned", n_kv_heads: 1 } }, trace: { alone: true, norm: "pre" } }]];
+  ...["1", "2", "3", "4", "5"].map((tour) => [{ tour }]), [{ view: "edit" }, { refuse: (name) => (name === "trace" ? "stopped" : null) }], [{}, { model: { alone: true, options: { norm: "pre", positions: "learned", n_kv_heads: 1 } }, trace: { alone: true, norm: "pre" } }],
+  [{ view: "training", objective: "log_probability:0:4" }, { model: { checkpoints: [], weights: "best", options: { norm: "rms", positions: "rotary" } } }], [{ view: "training" }, { model: { checkpoints: [20], weights: "last" } }], [{}, { model: { weights: "average" } }], [{}, { model: { weights: "others" } }],
+  [{ view: "edit", edits: [...edits, { ...edits[0], head: 0 }, { kind: "temperature", step: MULTI, value: 2 }, { kind: "set_mask", step: MULTI, index: [0, 1], visible: true }, { kind: "set_mask", step: MULTI, index: [1, 0], visible: false }] }], [{ view: "block", block: MULTI, edits, tour: "4" }], [{ view: "block", block: "target_embedding" }],
+  ...[`${CROSS}@0`, `${MULTI}@0,9,1`, "/cross_entropy@0", `${MULTI}:multi_head_attention.mask@0,0,0,1`, `d:${MULTI}:multi_head_attention.d_q@0,0,0,1`].map((entry) => [{ entry }]), [{ text: "a" }, { refuse: (name) => (name === "translate" ? [500, {}] : null) }], [{ tour: "4" }, { saved: savedOf() }], [{ view: "block", block: CROSS }, { saved: savedOf() }]];
 
 test("all that is said in Korean", async () => {
   const said = new Set();

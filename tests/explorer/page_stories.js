@@ -64,6 +64,7 @@ const STORIES = {
     document.activeElement ??= named("Decoder layer 1, Cross-attention, 1 by 3 by 4");
     $("#figure svg").listeners.keydown(event(document.activeElement, { key: name }));
   }]), key("#figure svg", "Enter"), set({ view: "walk", walk: 3 }), set({ side: "backward" }), set({ edits: [OFF] }), set({ edits: [OFF, { ...OFF, head: 0 }, { kind: "sublayer_off", place: FEED }] }), wide(300), set({ view: "attention" }), key("#figure svg", " ")]],
+  "figure-folded": [{ block: "encoder.layers.0.self_attention" }, [["focus what is chosen", () => named("Encoder layer 1, Self-attention, 1 by 4 by 4").focus()], wide(380), set({ block: "encoder.layers.1.feed_forward" })], { height: 420, model: { layers: 2 } }],
   "edit": [{ view: "edit" }, [...[...["set_weight", "head_off", "sublayer_off", "layer_off", "set_mask", "temperature", "prefix", "set_entry"].map((kind) => give("#edit select", kind, "change"))],
     give("#edit input", `${FEED}.w1`), give("#edit input", "1, 2", "input", 1), give("#edit input", "0,5", "input", 2), hear("submit", ".edit-form"), set({ entry: { key: STEP, index: [0, 1, 2] } }), hear("submit", ".edit-form"), give("#edit input", "9", "input", 1), hear("submit", ".edit-form"),
     press("Undo"), press("Undo"), press("Undo"), give("#edit select", "layer_off", "change"), set({ block: "encoder.layers.0.feed_forward" }), hear("submit", ".edit-form"), refuse([400, { error: "trace: found `x`, expected `y`" }]),
@@ -120,6 +121,12 @@ for (const [name, [choices, acts, { saved, ...options } = {}]] of Object.entries
     compare(lines, `${FOLDER}/${name}.txt`);
   });
 }
+
+test("the tour begins and ends where the browser keeps nothing", async () => {
+  const { errors } = await visit("", { tour: true, blocked: true }), tour = () => [/tour=\d/.exec(location.hash)?.[0], ...errors], begun = tour();
+  named("Leave the tour").click();
+  assert.deepEqual([begun, tour()], [["tour=1"], [undefined]]);
+});
 
 test("each story is told", () => {
   assert.deepEqual(readdirSync(FOLDER).sort(), Object.keys(STORIES).map((name) => `${name}.txt`).sort());

@@ -6,7 +6,7 @@ import pytest
 from minitransformer.arrays import to_numpy
 from minitransformer.autograd import no_grad
 from minitransformer.data import END, START
-from minitransformer.decoding import texts
+from minitransformer.decoding import PAPER, texts
 from minitransformer.nn import Transformer
 from minitransformer.tasks import build
 from minitransformer.training import evaluate, evaluation
@@ -79,17 +79,17 @@ def test_full_memory_names_the_longest_text(tokenisers, monkeypatch):
 
 def test_the_search_is_the_one_that_was_asked_for(tokenisers, monkeypatch):
     source, target = tokenisers
-    asked = []
+    asked, rules = [], [PAPER.changed(most_written=n) for n in (3, 4, 5)]
 
     def recorded(model, ids, beam, alpha, **options):
-        asked.append((beam, alpha))
+        asked.append((beam, alpha, options["rules"]))
         return beam_search(model, ids, beam, alpha, **options)
 
     beam_search = texts.beam_search
     monkeypatch.setattr(texts, "beam_search", recorded)
     model = model_of(tokenisers)
     model.eval()
-    texts.translate(model, source, target, ["12"], 4, 1.5)
-    evaluate(model, source, target, PAIRS, (), 3, 0.0)
-    texts.hypotheses(model, source, ["12"], 2, 0.25)
-    assert asked == [(4, 1.5), (3, 0.0), (2, 0.25)]
+    texts.translate(model, source, target, ["12"], 4, 1.5, rules=rules[0])
+    evaluate(model, source, target, PAIRS, (), 3, 0.0, rules=rules[1])
+    texts.hypotheses(model, source, ["12"], 2, 0.25, rules=rules[2])
+    assert asked == [(4, 1.5, rules[0]), (3, 0.0, rules[1]), (2, 0.25, rules[2])]
