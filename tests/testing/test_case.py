@@ -71,6 +71,7 @@ def test_gradients_keep_their_places():
     assert found[0] is found[2] is None
     np.testing.assert_array_equal(found[1], X + 1)
     np.testing.assert_array_equal(found[3], X)
+    assert len(case(operation, (np.array([1]), X)).backward((X, X + 1), np.ones(3))) == 2  # and those of options go
     short = mt.Operation(lambda x, ids: (x, None), lambda saved, d: (d,), name="short")
     assert case(short, (X, 3)).backward(None, X)[1] is None
 
