@@ -13,6 +13,7 @@ from minitransformer.arrays import asarray
 from minitransformer.stand_ins import standing_in
 from minitransformer.tracing import (
     HeadOff,
+    LayerOff,
     LogProbabilityDifference,
     Loss,
     SetEntry,
@@ -102,6 +103,7 @@ def searches():
     found = {}
     cross = "decoder.layers.0.cross_attention/multi_head_attention"
     one, rows = model(n_layers=2), {"free": [], "edited": [HeadOff(cross, 1), SetEntry("/linear", (0, 1, 6), 2.0)]}
+    rows["without a layer"] = [LayerOff("decoder.layers.1")]
     rows["edited"].append(HeadOff("encoder.layers.0.self_attention/multi_head_attention", 0))
     for name, edits in rows.items():
         tree = beam_tree(one, SOURCE[1:], 3, 1.5, 4, edits, 2)
