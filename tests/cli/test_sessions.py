@@ -30,7 +30,7 @@ pytestmark = [
 ]
 
 
-def prepare(solve=(), edit=(), write=None, open=None):
+def prepare(solve=(), edit=(), write=None, open=None, encoding="utf-8"):
     """Do between two commands what a person does with an editor; all exercises are done except the open ones."""
     for name in [exercise.name for exercise in bank()] if solve == "all" else solve:
         Path("my-exercises", find(name).file).write_text(find(name).solution, encoding="utf-8")
@@ -40,7 +40,7 @@ def prepare(solve=(), edit=(), write=None, open=None):
     for path, text in (write or {}).items():
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         solution = re.fullmatch("<solution of (.*)>", text)
-        Path(path).write_text(find(solution[1]).solution if solution else text, encoding="utf-8")
+        Path(path).write_text(find(solution[1]).solution if solution else text, encoding=encoding)
         os.utime(path, (1e9, 1e9))
     if open is not None:
         done = [exercise.name for exercise in bank() if exercise.name not in open]
@@ -61,10 +61,11 @@ def stop(seconds):
 def test_a_session_prints_what_is_expected(name, tmp_path, monkeypatch, capsys, standard_input):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(time, "sleep", stop)  # what waits for another saved file gets Ctrl-C
-    monkeypatch.setattr(visit, "_train", lambda *_: json.loads(REPORT.read_text(encoding="utf-8")))
+    changed = lambda text, *_: json.loads(text.partition("# report ")[2] or "{}")  # noqa: E731
+    monkeypatch.setattr(visit, "_train", lambda *of: json.loads(REPORT.read_text(encoding="utf-8")) | changed(*of))
     shown = []
     for step in SESSIONS[name]:
-        prepare(**{key: step[key] for key in ("solve", "edit", "write", "open") if key in step})
+        prepare(**{key: step[key] for key in ("solve", "edit", "write", "open", "encoding") if key in step})
         standard_input(step.get("input", "").encode())
         try:
             status = main(shlex.split(step["command"]))

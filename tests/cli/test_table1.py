@@ -46,4 +46,5 @@ def test_a_gpu_has_nothing_to_count(monkeypatch, capsys):
     monkeypatch.setattr("minitransformer.apps.cli.table1.backend", lambda: "cupy")
     monkeypatch.setattr("minitransformer.apps.cli.table1.measure_table1", pytest.fail)
     assert main(["table1"]) == 2
-    assert "on the processor, found the array library cupy" in capsys.readouterr().err
+    words = "operations are counted and timed on the processor, found the array library cupy; choose numpy"
+    assert capsys.readouterr().err == f"minitransformer table1: {words}\n"

@@ -88,7 +88,7 @@ def test_next_goes_past_what_is_open_and_comes_back(learn, monkeypatch):
     learn("check", names[2])
     text = learn("next")[1]
     assert f"now: {names[3]}" in text
-    assert "in a clone of the repository, `minitransformer tutorials 2` opens it" in text
+    assert "\n     read: tutorial 2; in a clone of the repository, `minitransformer tutorials 2` opens it\n" in text
 
 
 def test_reset_keeps_what_was_written(learn):
