@@ -165,8 +165,9 @@ def test_what_rounding_hides_is_undecided_and_another_precision_named():
         assert report.verdict == "undecided"
     report = verdict(lambda x: x + 1e20, lambda x, d_y: 2 * d_y, [1, 0.3])
     assert report.verdict == "undecided"
-    text = r"in float64 the gradient of x can be measured to \d\.\de[+-]\d\d, and its entries are at most \d\.\de[+-]\d\d; "
-    assert re.fullmatch(text + "give inputs at which the function changes more", report.cause)
+    cause = re.sub(r"\d\.\de[+-]\d\d", "SIZE", report.cause)
+    text = "in float64 the gradient of x can be measured to SIZE, and its entries are at most SIZE; "
+    assert cause == text + "give inputs at which the function changes more"
 
 
 @each_type

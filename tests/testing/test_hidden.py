@@ -36,8 +36,13 @@ class Layer:
 
 
 def of_a_closure():
-    w = np.ones(3)
-    return lambda x: x * w, w, "w"
+    gone, w = None, np.ones(3)
+
+    def function(x):
+        return gone if x is None else x * w  # noqa: F821
+
+    del gone  # its cell is empty
+    return function, w, "w"
 
 
 def of_a_decorated_function():
