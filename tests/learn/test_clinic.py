@@ -369,6 +369,7 @@ def test_texts_are_written_in_a_batch_again_and_alone():
     more = examination_module.MORE_PADDING
     assert calls == [(10, 4 + more), (2, 4 + more), (1, 4), (1, 4)]
     assert (found["score"], found["alone_score"], found["repeated"]) == (0.7, 1.0, 0.0)
+    assert [sample["source"] for sample in found["samples"]] == rows[:2]
     assert [sample["wanted"] for sample in found["samples"]] == right[:2]
     assert [sample["wide"] == sample["wanted"] for sample in found["samples"]] == [False, True]
     assert [sample["again"] == sample["wanted"] for sample in found["samples"]] == [True, False]
