@@ -14,7 +14,7 @@ def check_approved(path, text):
     assert text.splitlines() == path.read_text(encoding="utf-8").splitlines()
 
 
-def check_approved_values(path, value, rel=1e-4):
+def check_approved_values(path, value, rel=1e-5):
     """Compare the numbers and texts of a nested value, by their places in it, with those in a file of JSON."""
     found = leaves(json.loads(json.dumps(value, default=str)))
     if os.environ.get("APPROVE"):

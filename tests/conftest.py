@@ -130,8 +130,10 @@ def drawing():
     @contextmanager
     def drawing():
         patch.undo()
-        yield
-        leave_out()
+        try:
+            yield
+        finally:
+            leave_out()
 
     def leave_out():
         for name in ("progress.draw_curves", "progress.draw_attention", "train.draw_parts"):

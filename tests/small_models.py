@@ -23,6 +23,16 @@ def model(**options):
     return result
 
 
+def language_model(n_layers=1):
+    """Return a decoder alone of the later kind in float64, with parameters that are nowhere 0 or 1."""
+    sizes = {"d_model": 8, "n_heads": 4, "n_kv_heads": 2, "n_layers": n_layers, "d_ff": 6, "dtype": "float64"}
+    found = mt.nn.LanguageModel(9, norm="rms", activation="swiglu", positions="rotary", **sizes)
+    rng = np.random.default_rng(4)
+    for parameter in found.parameters():
+        parameter.data[...] += asarray(rng.normal(0, 0.3, parameter.shape))
+    return found.eval()
+
+
 def places(module):
     """Return, for each parameter by id, every (owner, attribute) that holds it; a shared one has several."""
     found = {}

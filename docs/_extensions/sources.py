@@ -44,7 +44,7 @@ def collect(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
 
     @cache
     def navigation(depth: int, **options: Any) -> str:
-        """Return the links to all documents, which differ with the depth of a page only: making them takes long."""
+        """Return the links to all documents, made once for each depth of a page: they depend on nothing else."""
         return str(app.builder._get_local_toctree("/".join("_" * (depth + 1)), **options))
 
     for path in sorted(files()):

@@ -98,7 +98,7 @@ def test_a_comparison_counts_verdicts_and_calls():
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
 def test_our_check_calls_no_right_gradient_wrong_and_accepts_no_wrong_one(dtype):
-    """Every second entry of the gallery: float64 and float32 share them, as its own tests try all in float64."""
+    """Each gallery entry runs in float64 or in float32; the tests of the gallery try all of them in float64."""
     hidden = {sample.name for sample in TWINS if not sample.refutable}
     left_out = {sample.name for sample in {"float64": GALLERY[::2], "float32": GALLERY[1::2]}.get(dtype, ())}
     for right, allowed in ((True, {"accepted", "kink", "undecided"}), (False, {"rejected"})):

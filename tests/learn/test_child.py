@@ -38,11 +38,13 @@ def judge(tmp_path):
 
 
 def judge_elsewhere(path, text, options=""):
-    """Judge a text in a child of a small process; return what both print, and the words of the verdict."""
+    """Judge a text in a child of a small process; return its end, with the words of the verdict on stderr."""
     path.write_text(text, encoding="utf-8")
     program = "import sys, pathlib; from minitransformer.apps import learn\nif __name__ == '__main__': "
-    program += f"print(learn.judge_in_child(learn.bank()[0], pathlib.Path(sys.argv[1]), {options}).words)"
-    return subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True).stdout
+    program += (
+        f"print(learn.judge_in_child(learn.bank()[0], pathlib.Path(sys.argv[1]), {options}).words, file=sys.stderr)"
+    )
+    return subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True)
 
 
 def test_right_is_right_and_nothing_is_told(judge):
@@ -75,8 +77,8 @@ def test_code_that_ends_python_is_told(judge, text, said):
 @pytest.mark.parametrize("step", ["x = [x] * 2**18, x", pytest.param("x = [x]", marks=DEEP_LISTS)])
 def test_memory_has_a_limit(judge, step):
     """Also where so little is left that the error cannot be put into words at first."""
-    told = judge_elsewhere(judge.path, f"{IN_BACKWARD}while True: {step}\n", "memory=2**23, seconds=120")
-    assert "failed with MemoryError: does a list grow without end?" in told
+    done = judge_elsewhere(judge.path, f"{IN_BACKWARD}while True: {step}\n", "memory=2**23, seconds=120")
+    assert "failed with MemoryError: does a list grow without end?" in done.stderr
 
 
 def test_a_child_that_ends_itself_because_its_parent_is_late_is_told_as_a_loop(judge, monkeypatch):
@@ -100,8 +102,8 @@ def test_a_file_that_is_saved_again_stops_its_check(judge):
 
 def test_what_is_printed_is_seen_even_before_a_crash(judge):
     """Also in a pipe, whose buffer would be lost."""
-    told = judge_elsewhere(judge.path, "print('so far')\nimport os\nos._exit(1)\n")
-    assert told.startswith("so far\n")
+    done = judge_elsewhere(judge.path, "print('so far')\nimport os\nos._exit(1)\n")
+    assert done.stdout == "so far\n", done.stderr
 
 
 def test_where_processes_cannot_fork(judge, monkeypatch):

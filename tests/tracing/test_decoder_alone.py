@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from small_models import language_model
 
-import minitransformer as mt
-from minitransformer.arrays import asarray, to_numpy
+from minitransformer.arrays import to_numpy
 from minitransformer.data import START
 from minitransformer.decoding import SearchOptions
 from minitransformer.tracing import (
@@ -28,12 +28,7 @@ EDITS = [HeadOff(OWN, 1), Temperature(OWN, 0.7), SetMask(OWN, (3, 1), False), Se
 
 @pytest.fixture(scope="module")
 def model():
-    options = {"d_model": 8, "n_heads": 4, "n_kv_heads": 2, "n_layers": 2, "d_ff": 6, "dtype": "float64"}
-    model = mt.nn.LanguageModel(9, norm="rms", activation="swiglu", positions="rotary", **options)
-    rng = np.random.default_rng(4)
-    for parameter in model.parameters():
-        parameter.data[...] += asarray(rng.normal(0, 0.3, parameter.shape))
-    return model.eval()
+    return language_model(2)
 
 
 @pytest.fixture(scope="module")

@@ -6,10 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from approved import check_approved_values
-from small_models import SOURCE, TARGET, model
+from small_models import SOURCE, TARGET, language_model, model
 
 import minitransformer as mt
-from minitransformer.arrays import asarray
 from minitransformer.stand_ins import standing_in
 from minitransformer.tracing import (
     HeadOff,
@@ -31,15 +30,6 @@ ROOT = Path(mt.__file__).parent
 OWN = "decoder.layers.0.self_attention/grouped_query_attention"
 EDITS = [HeadOff(OWN, 1), SetMask(OWN, (3, 1), False), SetWeight(OWN, (1, 0, 2, 1), 0.75), Temperature("/linear", 1.25)]
 STEPS = [0.1, 0.01]
-
-
-def language_model():
-    options = {"d_model": 8, "n_heads": 4, "n_kv_heads": 2, "n_layers": 1, "d_ff": 6, "dtype": "float64"}
-    found = mt.nn.LanguageModel(9, norm="rms", activation="swiglu", positions="rotary", **options)
-    rng = np.random.default_rng(4)
-    for parameter in found.parameters():
-        parameter.data[...] += asarray(rng.normal(0, 0.3, parameter.shape))
-    return found.eval()
 
 
 def seen(array):

@@ -242,10 +242,10 @@ def _derived(array: np.ndarray, kept: Sequence[tuple[int, np.ndarray]]) -> dict[
 
 
 def _product(array: np.ndarray, kept: Sequence[tuple[int, np.ndarray]]) -> dict[str, Any] | None:
-    """Return the places of two arrays, of which the first, transposed, times the second is an array, if they exist."""
+    """Return the places of two stored arrays, left and right, with left.T @ right = array; None if none are."""
     test = np.cos(np.arange(array.shape[1]))
     wanted = array @ test
-    error = 1e-6 * np.abs(wanted).max()
+    tolerance = 1e-6 * np.abs(wanted).max()  # wider than that of `_close`
     lefts: dict[tuple[int, ...], list[tuple[int, np.ndarray]]] = {}
     for left, one in kept:
         lefts.setdefault(one.shape, []).append((left, one))
@@ -253,7 +253,7 @@ def _product(array: np.ndarray, kept: Sequence[tuple[int, np.ndarray]]) -> dict[
         if other.ndim == 3 and other.shape[2] == len(test):
             column = other[0] @ test
             for left, one in lefts.get((*other.shape[:2], len(array)), ()):
-                near = abs(one[0, :, 0] @ column - wanted[0]) <= error  # the first entry rules out most
+                near = abs(one[0, :, 0] @ column - wanted[0]) <= tolerance  # the first entry rules out most
                 if near and _close(wanted, one[0].T @ column):
                     return {"type": "product", "left": left, "right": right, "shape": list(array.shape)}
     return None
