@@ -222,6 +222,7 @@ FILES = {
     "STATUS": "Name:\tpython\nVmPeak:\t9000 kB\nVmHWM:\t    2000 kB\nVmRSS:\t    1500 kB\n",
     "SHARED": "Rss:  1700 kB\nPss:  1200 kB\nPss_Anon: 3 kB\n",
     "LIMITS": "3000000000\n",
+    "LOAD": "0.75 3.5 4.5 5/99 1234\n",
     "cpuinfo": "model\t\t: 85\nflags\t: fpu: vme\nmodel name\t: Abacus 9000: fast \nmodel name\t: another\n",
 }
 
@@ -246,6 +247,13 @@ def describe_machine(patch, told):
         described = machine.describe()
         told.append(len(described.pop("date").removesuffix("+00:00")))
         memory = [machine.peak_memory(), machine.peak_share(), machine.resident_memory()]
+        (Path(folder) / "LOAD").write_text("2.75 3.5 4.5 3/99 1234\n")
+        loads = [machine.busy()]
+        patch.setattr(machine, "LOAD", Path(folder) / "none")
+        for system in (machine.os, SimpleNamespace()):
+            patch.setattr(machine, "os", system)
+            loads.append(machine.busy())
+        patch.setattr(machine, "os", SimpleNamespace(**told_by_os))
         patch.setattr(machine, "LIMITS", ())
         used = SimpleNamespace(RUSAGE_SELF=0, getrusage=lambda whose: SimpleNamespace(ru_maxrss=7000 + whose))
         patch.setitem(sys.modules, "resource", used)
@@ -253,7 +261,7 @@ def describe_machine(patch, told):
         for system in ("linux", "darwin"):
             patch.setattr(machine, "sys", SimpleNamespace(platform=system))
             memory.append(machine.peak_memory())
-        return [*found, described, *memory, machine.machine_memory()]
+        return [*found, described, loads, *memory, machine.machine_memory()]
 
 
 def time_products(patch, told):

@@ -9,7 +9,7 @@ from minitransformer.apps.bench.machine import describe
 from minitransformer.apps.bench.measure import LABELS, compare
 from minitransformer.apps.bench.ours_decoding import max_length
 from minitransformer.apps.bench.program import command
-from minitransformer.apps.bench.turns import Entrant, take_turns
+from minitransformer.apps.bench.turns import Entrant, prefixed, take_turns
 from minitransformer.apps.bench.workloads import CONFIGURATIONS, Workload
 
 LARGEST_BATCH = {"base": 16}
@@ -80,12 +80,8 @@ def measure_decoding(
     for name in names:
         workload, searches = decoding_workload(name), {}
         for search in ("greedy", "beam"):
-
-            def tell_of(text: str, what: str = f"{name}, {search}") -> None:
-                tell(f"{what}: {text}")
-
             entrants = [Entrant(p, LABELS[p], command(f"{p}-{search}", workload, workers)) for p in programs]
-            outcomes = take_turns(entrants, rounds, tell_of)
+            outcomes = take_turns(entrants, rounds, prefixed(tell, f"{name}, {search}"))
             searches[search] = summarise(compare(outcomes))
         result["decoding"][name] = {"sizes": workload.flat(), "max_length": max_length(workload), "searches": searches}
     return result

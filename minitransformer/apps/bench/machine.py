@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import re
 import sys
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -16,20 +17,25 @@ import numpy as np
 from minitransformer.arrays import blas
 
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
-SHARED = Path("/proc/self/smaps_rollup")
+SHARED, LOAD = Path("/proc/self/smaps_rollup"), Path("/proc/loadavg")
 LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
 
 def processor(description: Path = Path("/proc/cpuinfo")) -> str:
     """Return the processor's name, as far as the system knows it."""
+    return _value("model name", description) or platform.processor() or platform.machine() or "unknown processor"
+
+
+def busy() -> float:
+    """Return how many cores other programs keep busy: on average over the last minute, and no more than run now.
+
+    A benchmark that has just ended is in the average, but no longer runs.
+    """
     try:
-        for line in description.read_text(encoding="utf-8", errors="replace").splitlines():
-            key, _, value = line.partition(":")
-            if key.strip() == "model name":
-                return value.strip()
+        minute, _, _, running, _ = LOAD.read_text(encoding="ascii").split()
     except OSError:  # not Linux
-        pass
-    return platform.processor() or platform.machine() or "unknown processor"
+        return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    return min(float(minute), int(running.partition("/")[0]) - 1)  # this process runs too
 
 
 def describe() -> dict[str, Any]:
@@ -38,7 +44,7 @@ def describe() -> dict[str, Any]:
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "processor": processor(),
         "cores": blas.cores(),
-        "load": os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0,
+        "load": busy(),
         "memory": machine_memory(),
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
@@ -109,12 +115,14 @@ def machine_memory() -> int | None:
 
 
 def _from_status(name: str, file: Path | None = None) -> int | None:
+    value = _value(name, file or STATUS)
+    return None if value is None else int(value.split()[0]) * 1024
+
+
+def _value(key: str, file: Path) -> str | None:
+    """Return what follows the key and a colon in the first such line of a file of the system; None if there is none."""
     try:
-        lines = (file or STATUS).read_text(encoding="ascii", errors="replace").splitlines()
+        found = re.search(rf"^{key}\s*:(.*)", file.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
     except OSError:  # not Linux
         return None
-    for line in lines:
-        key, _, value = line.partition(":")
-        if key == name:
-            return int(value.split()[0]) * 1024
-    return None
+    return found[1].strip() if found else None

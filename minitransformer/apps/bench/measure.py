@@ -10,7 +10,7 @@ from minitransformer.apps.bench.figures import median_of_all, ratio
 from minitransformer.apps.bench.gpu import compare_with_rate
 from minitransformer.apps.bench.machine import describe
 from minitransformer.apps.bench.program import command
-from minitransformer.apps.bench.turns import Entrant, Outcome, take_turns
+from minitransformer.apps.bench.turns import Entrant, Outcome, prefixed, take_turns
 from minitransformer.apps.bench.workloads import CONFIGURATIONS, GPU_CONFIGURATIONS
 from minitransformer.arrays import backend
 
@@ -45,10 +45,7 @@ def measure_speed(
     result: dict[str, Any] = {"machine": describe(), "rounds": rounds, "configurations": {}}
     for name in names:
         workload = (CONFIGURATIONS if backend() == "numpy" else GPU_CONFIGURATIONS)[name]
-
-        def tell_of(text: str, name: str = name) -> None:
-            tell(f"{name}: {text}")
-
+        tell_of = prefixed(tell, name)
         entrants = [Entrant(p, LABELS[p], command(p, workload, workers)) for p in programs]
         outcomes = take_turns(entrants, rounds, tell_of)
         found = {"sizes": workload.flat(), "programs": compare(outcomes)}

@@ -13,7 +13,7 @@ from minitransformer.apps.bench.machine import describe
 from minitransformer.apps.bench.measure import LABELS, compare
 from minitransformer.apps.bench.network import GIGABIT, Network, bytes_received
 from minitransformer.apps.bench.program import command
-from minitransformer.apps.bench.turns import Entrant, take_turns
+from minitransformer.apps.bench.turns import Entrant, prefixed, take_turns
 from minitransformer.apps.bench.workloads import CONFIGURATIONS, Workload
 from minitransformer.arrays import blas
 from minitransformer.data import MissingExtraError
@@ -76,11 +76,7 @@ def measure_processes(
         ]
         if pytorch:
             entrants.append(Entrant("eager", LABELS["eager"], command("eager", workload)))
-
-        def tell_of(text: str, name: str = name) -> None:
-            tell(f"{name}: {text}")
-
-        outcomes = take_turns(entrants, rounds, tell_of)
+        outcomes = take_turns(entrants, rounds, prefixed(tell, name))
         programs = compare(outcomes)
         for n in counts:
             for slow in (False, True):

@@ -142,6 +142,11 @@ class Process(AbstractContextManager["Process"]):
         return f"{end}: {lines[-1].strip()}"[:300] if lines else end
 
 
+def prefixed(tell: Callable[[str], None], name: str) -> Callable[[str], None]:
+    """Return a function that passes messages on, each with a name and a colon before it."""
+    return lambda text: tell(f"{name}: {text}")
+
+
 def steps_in_a_turn(seconds: float) -> int:
     """Return the number of steps in a turn of about 1.2 s, given the seconds of a step: 2 to 100."""
     return min(max(round(TURN / max(seconds, 1e-9)), 2), 100)
