@@ -163,9 +163,9 @@ class Case:
         length = sum(float(np.abs(direction).sum()) for direction in directions.values())
 
         def move(t: float) -> tuple[float, float]:
-            moved = {i: precisions[i].round(start + t * directions[i]) for i, start in starts.items()}
-            inputs = [moved.get(j, x) for j, x in enumerate(self.inputs)]
-            with np.errstate(all="ignore"):  # a step may lead out of the domain; a shorter one will not
+            with np.errstate(all="ignore"):  # a step may lead out of the domain or the type; a shorter one will not
+                moved = {i: precisions[i].round(start + t * directions[i]) for i, start in starts.items()}
+                inputs = [moved.get(j, x) for j, x in enumerate(self.inputs)]
                 terms = cotangent.reshape(-1) * self.value(inputs).reshape(-1)
             loss, size = float(terms.sum(dtype=np.longdouble)), float(np.abs(terms).sum())
             if t and length:

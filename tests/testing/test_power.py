@@ -6,7 +6,6 @@ from check_cases import verdict
 
 from minitransformer import Operation
 from minitransformer.testing import CheckError, GradientError, check, gradcheck, prove
-from minitransformer.testing.between_steps import _turns_below
 from minitransformer.testing.input_report import InputReport, Power
 from minitransformer.testing.measured_slope import Slope
 
@@ -66,18 +65,6 @@ def test_the_power_is_that_for_the_entry_whose_error_is_found_last(unseen):
     assert report.power.together == 0.125 / 2
     report.enter(-8.0, Slope(-8.0, 1e-9), 1e-5, None, 0.8)
     assert report.power == Power(0.5 / 4, 0.125 / 2)
-
-
-@pytest.mark.parametrize(
-    ("part", "expected"), [((1, 2), True), ((2, 4), False), ((2, 16), True), ((4, 8), False), ((32, 64), False)]
-)
-def test_two_steps_in_a_row_or_the_shortest_one_show_a_claimed_slope(part, expected):
-    """L has the claimed slope of 1 along steps from one length to another, in units of the spacing, and else 0."""
-
-    def loss(t):
-        return (t if part[0] <= abs(t) < part[1] else 0.0), 1.0
-
-    assert _turns_below(loss, scatter=64.0, claimed=1.0, slope=0.0, rounding=1e-9, spacing=1.0) == expected
 
 
 def bent(x):

@@ -68,31 +68,6 @@ def test_a_relative_error_is_held_against_the_larger_number_or_the_floor():
     np.testing.assert_allclose(found, [0.5, 2 / 3, 1e-6, 0])
 
 
-def test_before_a_claim_is_called_wrong_a_few_steps_more_are_taken():
-    seen = []
-
-    def loss(t):
-        seen.append(abs(t))
-        return 2 * t, 1.0
-
-    measure(loss, 0.0, 1.0, 3.0, 1e-7)
-    assert {1, 1 / 16, 1 / 256, 1 / 4096, 1 / 65536} <= set(seen)
-    assert {part / 65536 for part in (7 / 8, 6 / 8, 5 / 8)} <= set(seen)
-
-
-def test_two_steps_refute_a_claim_about_a_smooth_function():
-    seen = []
-
-    def loss(t):
-        seen.append(t)
-        return polynomial(t)
-
-    slope = measure(loss, 3.0, STEP, 2.5, 1e-7, smooth=True)
-    assert len(seen) == 8
-    assert slope.value == pytest.approx(2, rel=1e-9)
-    assert slope.disagreement(2.5, 1e-7) > 0.1
-
-
 @pytest.mark.parametrize(("claimed", "wrong"), [(1.0, False), (0.99, False), (1.01, False), (0.5, True), (1.5, True)])
 def test_a_small_kink_is_no_smooth_function_whatever_is_said(claimed, wrong):
     slope = measure(lambda t: (t + 0.02 * abs(t), 1.0), 0.0, STEP, claimed, 1e-7, smooth=True)
