@@ -10,19 +10,29 @@ const sum = (numbers) => numbers.reduce((total, x) => total + x, 0);
 const size = (shape) => shape.reduce((n, one) => n * one, 1);
 const seed = (name) => [...name].reduce((hash, sign) => (31 * hash + sign.codePointAt(0)) % 9973, 7);
 
+/** Return a function of a key and a shape that computes each of its answers once. */
+function once(compute) {
+  const known = new Map();
+  return (key, shape) => {
+    const name = `${key} ${shape}`;
+    if (!known.has(name)) known.set(name, compute(key, shape));
+    return known.get(name);
+  };
+}
+
 /** Return the values of a key: attention weights in rows that sum to 1, gradients a tenth as large as values. */
-export function valuesOf(key, shape) {
+export const valuesOf = once((key, shape) => {
   const raw = Float64Array.from({ length: size(shape) }, (_, i) => Math.sin(seed(key) + 1.7 * i + 0.3 * i * i));
   if (!/\.weights$/.test(key)) return raw.map((x) => (/^d:|\.d_/.test(key) ? x / 10 : x));
   const columns = shape.at(-1), rows = raw.map((x) => Math.exp(2 * x));
   return rows.map((x, i) => x / sum([...rows.subarray(columns * Math.floor(i / columns), columns * (Math.floor(i / columns) + 1))]));
-}
+});
 
-function statistics(key, shape) {
+const statistics = once((key, shape) => {
   const values = [...valuesOf(key, shape)], mean = sum(values) / values.length;
   return { mean, spread: Math.sqrt(sum(values.map((x) => (x - mean) ** 2)) / values.length), least: Math.min(...values), most: Math.max(...values),
     norm: Math.sqrt(sum(values.map((x) => x * x))) };
-}
+});
 
 const token = (ids, names) => ids.map((id) => ({ id, text: names[id] }));
 

@@ -227,6 +227,16 @@ test("every way in which a saved array is stored", async () => {
   same([...(await part.tensor({ trace: "t", key: "k", rows: [8, 9], columns: [5, 6] })).values], [4]);
 });
 
+test("of a tensor with leading axes, a file holds the same rows and columns at each index", async () => {
+  const rows = [0, 3], columns = [1, 2, 4], values = Float32Array.from({ length: 36 }, (_, i) => i + 1), store = storeOf([2, 3, 5, 7], { type: "float32", values: base64(values), rows, columns });
+  for (const [number, at] of [[0, [0, 0]], [1, [0, 1]], [2, [0, 2]], [3, [1, 0]], [5, [1, 2]]]) {
+    const held = [...values.subarray(6 * number, 6 * number + 6)], found = await store.tensor({ trace: "t", key: "k", at, rows: [0, 4], columns: [1, 6] });
+    same([...(await store.tensor({ trace: "t", key: "k", at, held: true })).values], held);
+    same([...found.values].flatMap((x, i) => (Number.isNaN(x) ? [] : [[Math.floor(i / 5), i % 5 + 1, x]])), rows.flatMap((row, i) => columns.map((column, j) => [row, column, held[3 * i + j]])));
+    same([...(await store.tensor({ trace: "t", key: "k", at, held: true, rows: [1, 2], columns: [1, 9] })).values], held.slice(4));
+  }
+});
+
 test("what a saved file does not hold is refused", async () => {
   const store = storeOf([1], { type: "float32", values: base64(Float32Array.from([1])) });
   const wrong = [() => store.translate({ text: "one", beam: 2 }), () => store.translate({ text: "two" }), () => store.translate({ text: "one", prefix: [3] }),
@@ -687,6 +697,24 @@ test("the picture of the model, of which each block says what its last step hand
         const words = place.replace("decoder.layers.0.", "Decoder").replace("encoder.layers.0.", "Encoder");
         assert.ok(current.length === 1 && current[0].startsWith(words.slice(0, 7)), `${walk} ${place}: ${current}`);
       }
+    }
+  }
+});
+
+test("the panel of the model scrolls to a block that cannot be seen, and only then", () => {
+  const { model, trace } = JSON.parse(readFileSync("answers.json", "utf8")), place = "encoder.layers.0.feed_forward";
+  const root = element(), app = appOf({ block: "", side: "forward", view: "block", checkpoint: null }, { live: true }, { model, trace, stepsAt: () => [] }), scrolled = [];
+  const draw = figureView(app, root);
+  draw(new Set(["model"]));
+  Object.assign(root, { scrollBy: ({ top }) => scrolled.push(top), getBoundingClientRect: () => ({ top: 100, bottom: 400, height: 300 }) });
+  for (const [top, height, by, changed = "block"] of [[100, 300, null], [99, 20, -151], [381, 20, 131], [380, 20, null], [-50, 30, -300], [99, 20, null, "edits"]]) {
+    for (const block of root.querySelectorAll("[aria-pressed]")) block.getBoundingClientRect = () => (/Encoder layer 1, Feed/.test(block.attributes["aria-label"]) ? { top, bottom: top + height, height } : { top: 9999, bottom: 9999, height: 0 });
+    for (const [block, scrollHeight] of [[place, 302], [place, 301], ["none", 302]]) {
+      Object.assign(app.state, { block }), Object.assign(root, { scrollHeight, clientHeight: 300 });
+      root.querySelector(".drawing").replaceChildren = () => {}; // the blocks stay
+      scrolled.length = 0;
+      draw(new Set([changed]));
+      same(scrolled, by !== null && block === place && scrollHeight > 301 ? [by] : [], `${top} ${block} ${scrollHeight}`);
     }
   }
 });

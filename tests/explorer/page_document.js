@@ -27,7 +27,10 @@ class Node {
       this.parts.push(own);
     }
   }
-  drop(part) { this.parts = this.parts.filter((one) => one !== part); }
+  drop(part) {
+    this.parts = this.parts.filter((one) => one !== part);
+    part.parent = null;
+  }
   remove() { this.parent?.drop(this); }
   insertBefore(part, other) { part.parent = this; this.parts.splice(this.parts.indexOf(other), 0, part); }
   after(part) { part.parent?.drop(part); this.parent.insertBefore(part, this.parent.parts[this.parent.parts.indexOf(this) + 1]); }
@@ -59,7 +62,8 @@ class Node {
   }
   set value(value) { this.given = String(value); }
   get childElementCount() { return this.children.length; }
-  contains(other) { return this === other || this.children.some((part) => part.contains(other)); }
+  isIn(other) { return this === other || Boolean(this.parent?.isIn(other)); }
+  contains(other) { return other instanceof Node && other.isIn(this); }
   closest(selector) { return !selector || this.is(selector) ? this : this.parent?.closest(selector) ?? null; }
   getBoundingClientRect() { return { left: 0, top: 0, right: 400, bottom: 300, width: 400, height: 300 }; }
   scrollTo() {}
@@ -85,7 +89,13 @@ class Node {
     }
     return found;
   }
-  querySelector(selector) { return this.querySelectorAll(selector)[0] ?? null; }
+  querySelector(selector, fits = matcher(selector)) {
+    for (const part of this.parts) {
+      const found = part instanceof Node ? (fits(part) ? part : part.querySelector(selector, fits)) : null;
+      if (found) return found;
+    }
+    return null;
+  }
   is(selector) { return matcher(selector)(this); }
 }
 
@@ -179,9 +189,12 @@ function storage(blocked) {
 
 /** Put the elements of a page into the document, at an address. */
 export function openPage(html, { search = "", hash = "", language = "en", blocked = false } = {}) {
-  const root = parse(html).querySelector("html"), { document } = globalThis;
+  const root = parse(html).querySelector("html"), { document } = globalThis, named = new Map();
   Object.assign(document, { documentElement: root, body: root.querySelector("body"), head: root.querySelector("head"), activeElement: null,
-    getElementById: (id) => root.querySelector(`[id=${id}]`), querySelector: (selector) => root.querySelector(selector), querySelectorAll: (selector) => root.querySelectorAll(selector) });
+    getElementById: (id) => {
+      if (!named.get(id)?.isIn(root)) named.set(id, root.querySelector(`[id=${id}]`));
+      return named.get(id);
+    }, querySelector: (selector) => root.querySelector(selector), querySelectorAll: (selector) => root.querySelectorAll(selector) });
   const location = { search, hash };
   heard.clear();
   Object.defineProperty(globalThis, "navigator", { value: { language }, configurable: true });
@@ -229,7 +242,8 @@ export function outline(node, depth = 0, lines = [], uses = []) {
     const value = node[name] ?? attributes[name];
     if (value !== undefined && value !== false && value !== "") shown.push(`${name}=${value}`);
   }
-  const styles = [style.cssText, ...Object.entries(style).filter(([name, value]) => name !== "cssText" && typeof value === "string").map(([name, value]) => `${name}: ${value}`)].filter(Boolean);
+  const styles = style.cssText ? [style.cssText] : [];
+  for (const name in style) if (name !== "cssText" && typeof style[name] === "string") styles.push(`${name}: ${style[name]}`);
   if (styles.length) shown.push(`{${styles.join("; ")}}`);
   if (node.tag === "select" || node.given !== undefined) shown.push(`= ${node.value}`);
   const plain = node.parts.length && node.parts.every((part) => part instanceof Text || part.tag === "wbr");

@@ -68,7 +68,7 @@ const CASES = {
   "walk-end": [{ view: "walk", walk: "23" }, ["walk"]],
   "walk-backward": [{ view: "walk", walk: "22", side: "backward" }, ["walk", "figure"]],
   "walk-backward-start": [{ view: "walk", walk: "0", side: "backward" }, ["walk"]],
-  "walk-parameter": [{ view: "walk", walk: "6", side: "backward" }, ["walk"]],
+  "walk-parameter": [{ view: "walk", walk: "4", side: "backward" }, ["walk"]],
   "edit-nothing": [{ view: "edit" }, ["edit"]],
   "edit-much": [{ view: "edit", edits: EDITS, prefix: "4,7", block: "encoder.layers.0.self_attention" }, ["edit", "translate", "figure"]],
   "edit-heads": [{ view: "edit", edits: [...OFF, { ...OFF[0], head: 0 }] }, ["edit", "figure"]],

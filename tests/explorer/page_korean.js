@@ -3,12 +3,14 @@
 import assert from "node:assert/strict";
 import { readFileSync, readdirSync } from "node:fs";
 import test from "node:test";
-import { outline, texts } from "./page_document.js";
+import { SELDOM, acting, saidIn } from "./page_acts.js";
+import { element, outline, texts } from "./page_document.js";
 import { savedOf } from "./page_answers.js";
 import { address, compare, settle, visit } from "./page_visit.js";
 
 const same = assert.deepEqual;
-const page = await visit("", { search: "?lang=ko" }), { KO, SAID } = await import("./ko.js"), { said } = await import("./words.js");
+const page = await visit("", { search: "?lang=ko" }), { KO, SAID } = await import("./ko.js"), { said, t } = await import("./words.js"), { Heatmap } = await import("./heatmap.js");
+Object.assign(acting, { t });
 
 test("all that stands in index.html is Korean, and the button leads to English", () => {
   const [, body] = readFileSync("index.html", "utf8").split("<body>");
@@ -40,16 +42,23 @@ const VISITS = [[{}], [{ view: "block", block: CROSS, side: "backward", checkpoi
   [{ view: "edit", edits: [...edits, { ...edits[0], head: 0 }, { kind: "temperature", step: MULTI, value: 2 }, { kind: "set_mask", step: MULTI, index: [0, 1], visible: true }, { kind: "set_mask", step: MULTI, index: [1, 0], visible: false }] }], [{ view: "block", block: MULTI, edits, tour: "4" }], [{ view: "block", block: "target_embedding" }],
   ...[`${CROSS}@0`, `${MULTI}@0,9,1`, "/cross_entropy@0", `${MULTI}:multi_head_attention.mask@0,0,0,1`, `d:${MULTI}:multi_head_attention.d_q@0,0,0,1`].map((entry) => [{ entry }]), [{ text: "a" }, { refuse: (name) => (name === "translate" ? [500, {}] : null) }], [{ tour: "4" }, { saved: savedOf() }], [{ view: "block", block: CROSS }, { saved: savedOf() }]];
 
-test("all that is said in Korean", async () => {
-  const said = new Set();
-  for (const [choices, options = {}] of VISITS) {
-    await visit(address(choices), { search: "?lang=ko", ...options });
-    for (const details of document.querySelectorAll("details")) Object.assign(details, { open: true }).listeners.toggle?.();
-    await settle();
-    for (const node of document.querySelectorAll("*")) {
-      for (const text of [node.attributes["aria-label"], node.title, node.attributes.title, ...node.parts.map((part) => part.data)]) if (/[가-힣]/.test(text ?? "")) said.add(text.trim());
-    }
+test("all that is said in Korean, which is every text that has a translation", async () => {
+  const said = new Set(await saidIn([...VISITS, ...SELDOM], "?lang=ko", (text) => /[가-힣]/.test(text))), { IntersectionObserver } = globalThis;
+  globalThis.IntersectionObserver = class { constructor() { throw new Error("x"); } };
+  for (const text of await saidIn([[{ view: "attention" }]], "?lang=ko", (one) => one.startsWith(KO["This view could not be opened: {message}"].split("{")[0]))) said.add(text);
+  Object.assign(globalThis, { IntersectionObserver });
+  for (const shape of [[2, 2, 1], [2, 2, 2, 2, 2]]) {
+    const map = new Heatmap({ say: (text) => said.add(text) }, element());
+    await map.show({ shape, values: new Float32Array(32) });
+    map.frame.listeners.keydown({ key: "PageDown", preventDefault: () => {} });
+    for (const one of map.axes.querySelectorAll("span")) said.add(one.textContent.trim());
   }
+  const pieces = (korean) => korean.split(/\{\w+\}|`/).map((piece) => piece.trim()).filter((piece) => /[가-힣]/.test(piece));
+  const within = (piece) => {
+    const found = new RegExp(`${/^[가-힣]/.test(piece) ? "(?<![가-힣])" : ""}${piece.replace(/[.*+?^$()|[\]\\]/g, "\\$&")}`);
+    return [...said].some((text) => found.test(text));
+  };
+  same(Object.keys(KO).filter((english) => !pieces(KO[english]).every(within)), []);
   compare([...said], `${process.env.EXPLORER_TESTS}/korean.txt`);
 });
 

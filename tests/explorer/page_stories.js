@@ -2,41 +2,16 @@
 // with DRAW=1 in the environment they are written anew.
 
 import assert from "node:assert/strict";
-import { readdirSync } from "node:fs";
+import { readFileSync, readdirSync } from "node:fs";
 import test from "node:test";
-import { digest, outline, resize } from "./page_document.js";
+import { $, SELDOM, acting, click, event, give, go, hear, key, later, named, press, refusal, refuse, saidIn, set, tick, wide } from "./page_acts.js";
+import { digest, outline } from "./page_document.js";
 import { savedOf } from "./page_answers.js";
 import { address, compare, settle, visit } from "./page_visit.js";
 
 const FOLDER = `${process.env.EXPLORER_TESTS}/stories`;
 const CROSS = "decoder.layers.0.cross_attention", MULTI = `${CROSS}/multi_head_attention`, WEIGHTS = `${MULTI}:scaled_dot_product_attention.weights`;
-const FEED = "decoder.layers.0.feed_forward", STEP = `${FEED}/feed_forward`, OFF = { kind: "head_off", step: MULTI, head: 1 };
-
-const $ = (selector, n = 0) => {
-  const [first, ...inner] = selector.split(" ");
-  const start = first.startsWith("#") ? [document.getElementById(first.slice(1))] : document.querySelectorAll(first);
-  return inner.reduce((found, one) => found.flatMap((node) => node.querySelectorAll(one)), start).at(n);
-};
-const named = (text, root = document.body) => root.querySelectorAll("*").find((one) => (one.tag === "button" || one.attributes.role) && [one.textContent, one.attributes["aria-label"]].includes(text));
-let prevented = 0;
-const event = (target, more = {}) => ({ target, preventDefault: () => { prevented += 1; }, ...more });
-
-// Each returns [what is done in words, a function that does it].
-const click = (selector, n = 0) => [`click ${selector}${n ? ` ${n}` : ""}`, () => $(selector, n).click()];
-const press = (text) => [`press “${text}”`, () => named(text).click()];
-const key = (selector, name, n = 0) => [`key ${name} at ${selector}`, () => $(selector, n).listeners.keydown(event($(selector, n), { key: name }))];
-const give = (selector, value, kind = "input", n = 0) => [`${kind} “${value}” at ${selector}`, () => {
-  $(selector, n).value = value;
-  return $(selector, n).listeners[kind]?.(event($(selector, n)));
-}];
-const hear = (name, selector, more = {}, n = 0) => [`${name} ${JSON.stringify(more)} at ${selector}${n ? ` ${n}` : ""}`, () => $(selector, n).listeners[name](event($(selector, n), more))];
-const tick = ["tick", () => globalThis.tick?.()], later = ["what waits is done", () => globalThis.later.splice(0).forEach(({ act }) => act())];
-const go = (choices) => [`address ${JSON.stringify(choices)}`, () => { location.hash = `#${address(choices)}`; document.dispatchEvent({ type: "hashchange" }); }];
-const set = (choices) => [`set ${JSON.stringify(choices)}`, () => { explorer.set(choices); }];
-const wide = (width) => [`width ${width}`, () => resize(width)];
-
-let refusing = null;
-const refuse = (answer) => [`the server refuses: ${JSON.stringify(answer)}`, () => { refusing = answer; }];
+const FEED = "decoder.layers.0.feed_forward", STEP = `${FEED}/feed_forward`, OFF = { kind: "head_off", step: MULTI, head: 1 }, OWN = "encoder.layers.0.self_attention";
 
 /** Each story: the address with which it begins, what is done, and what else is special. */
 const STORIES = {
@@ -79,7 +54,7 @@ const STORIES = {
   "beyond": [{}, [go({ side: "backward", objective: "log_probability:9:5" }), go({ view: "walk", walk: "999" }), go({ view: "attention", head: "9", word: "9" }), go({ view: "block", block: "nowhere", value: "nothing" }), go({ view: "block", block: CROSS, value: "/linear" }), go({ view: "block", block: MULTI, value: WEIGHTS, entry: `${WEIGHTS}@0,2,0,0` }), go({ view: "block", block: MULTI, value: WEIGHTS, head: "2" }), go({ entry: "x@0" }), go({ entry: `${STEP}@0,9,9` }),
     go({ view: "training", checkpoint: "7" }), go({ beam: "99", alpha: "-1" }), go({ tour: "9" }), go({ text: " " })]],
   "asked-again": [{}, ["model", "translate", "trace", "tensor", "difference", "sources", "formulas", "training"].flatMap((name) => [
-    [`refused: ${name}`, () => { refusing = (asked) => (asked === name ? [400, { error: `${name}: found \`x\`` }] : null); }],
+    [`refused: ${name}`, () => { acting.refusing = (asked) => (asked === name ? [400, { error: `${name}: found \`x\`` }] : null); }],
     set({ view: "training", text: "small words", side: "backward", entry: { key: `d:${STEP}`, index: [0, 1, 2] } }), set({ view: "block", block: CROSS, text: "two words" }), refuse(null), set({ view: "training" }), set({ view: "block", block: FEED, entry: null })])],
   "many-tokens": [{}, [set({ view: "attention" }), click(".head-picture", 1), click("#attention summary"), set({ side: "backward" }), set({ view: "walk", walk: 3 }), set({ view: "block", block: CROSS })], { trace: { source: Array.from({ length: 45 }, (_, i) => 4 + i % 3), target: Array.from({ length: 42 }, (_, i) => 4 + i % 3) } }],
   "objective": [{ side: "backward" }, [give("#objective select", "log_probability", "change"), give("#objective select", "1", "change", 1), give("#objective select", "difference", "change"), give("#objective select", "3", "change", 3), give("#objective select", "loss", "change"), set({ side: "forward" })]],
@@ -99,13 +74,13 @@ function few(mark, lines, most = 14) {
 
 for (const [name, [choices, acts, { saved, ...options } = {}]] of Object.entries(STORIES)) {
   test(`the story ${name}`, async () => {
-    refusing = null;
-    const { asked, errors } = await visit(address(choices), { ...options, saved: saved && savedOf(saved), refuse: (asks) => (typeof refusing === "function" ? refusing(asks) : refusing) });
+    acting.refusing = null;
+    const { asked, errors } = await visit(address(choices), { ...options, saved: saved && savedOf(saved), refuse: refusal });
     const lines = [location.hash];
     const look = () => [location.search + decodeURIComponent(location.hash), `focus: ${document.activeElement?.attributes.id ?? document.activeElement?.attributes["aria-label"] ?? document.activeElement?.textContent ?? ""}`, `tour left: ${localStorage.getItem("explorer-tour-left") ?? ""}`, `ticks: ${Boolean(globalThis.tick)}`, `later: ${globalThis.later.map(({ after }) => after).join(" ")}`, ...outline(document.documentElement)[0].map((line) => line.trimStart())];
     let before = look();
     for (const [words, act] of acts) {
-      asked.length = prevented = 0;
+      asked.length = acting.prevented = 0;
       act();
       for (let i = 0; i < 20; i += 1) await null;
       const busy = document.querySelectorAll("[aria-busy=true]").map(({ tag, attributes, parent }) => attributes.id ?? (attributes.class || `${tag} in ${parent.attributes.id ?? parent.tag}`));
@@ -113,7 +88,7 @@ for (const [name, [choices, acts, { saved, ...options } = {}]] of Object.entries
       await settle();
       const after = look(), count = (list) => list.reduce((counts, line) => counts.set(line, (counts.get(line) ?? 0) + 1), new Map());
       const [was, is] = [count(before), count(after)];
-      lines.push(`=== ${words}`, ...(prevented ? ["(and not what a browser does)"] : []), ...(busy.length ? [`busy: ${[...busy, ...waits].join(", ")}`] : []), ...asked.map(([request, { trace: _, ...body }]) => `? ${request} ${JSON.stringify(body)}`), ...errors.splice(0));
+      lines.push(`=== ${words}`, ...(acting.prevented ? ["(and not what a browser does)"] : []), ...(busy.length ? [`busy: ${[...busy, ...waits].join(", ")}`] : []), ...asked.map(([request, { trace: _, ...body }]) => `? ${request} ${JSON.stringify(body)}`), ...errors.splice(0));
       const gone = [...was.keys()].filter((line) => !is.has(line)), come = [...is].filter(([line, n]) => n !== was.get(line)).map(([line, n]) => line + (was.has(line) ? ` (${was.get(line)} → ${n})` : ""));
       lines.push(...few("-", gone), ...few("+", come));
       before = after;
@@ -126,6 +101,49 @@ test("the tour begins and ends where the browser keeps nothing", async () => {
   const { errors } = await visit("", { tour: true, blocked: true }), tour = () => [/tour=\d/.exec(location.hash)?.[0], ...errors], begun = tour();
   named("Leave the tour").click();
   assert.deepEqual([begun, tour()], [["tour=1"], [undefined]]);
+});
+
+test("what is said in situations that are seldom met", async () => {
+  const drawn = ["drawings", "stories"].flatMap((folder) => readdirSync(`${FOLDER}/../${folder}`).map((file) => readFileSync(`${FOLDER}/../${folder}/${file}`, "utf8"))).join("");
+  compare(await saidIn(SELDOM, "", (text) => /[a-z]{2}/i.test(text) && !/ → |^(Reads|Writes) \S+: /.test(text) && !drawn.includes(text)), `${process.env.EXPLORER_TESTS}/english.txt`);
+});
+
+const HEADS = `${OWN}/multi_head_attention`, loss = { kind: "loss" };
+
+/** Choices of which the first is answered after the second: where the page is, the first, the second, and what is asked for the first. */
+const OVERTAKEN = [
+  ...["translate", "trace"].map((late) => [{ view: "attention" }, { text: "small" }, { text: "small words" }, late, ({ text }) => text === "small"]),
+  ...["translate", "trace"].map((late) => [{ view: "edit", text: "small" }, { edits: [OFF] }, { edits: [{ ...OFF, head: 0 }] }, late, ({ edits }) => edits[0]?.head === 1]),
+  [{ view: "edit", text: "small", edits: [{ kind: "temperature", step: MULTI, value: 2 }] }, { text: "two" }, { text: "small words" }, "translate", ({ text, edits }) => text === "two" && !edits.length],
+  [{ view: "edit", text: "small" }, { edits: [OFF], prefix: [4] }, { edits: [], prefix: [] }, "translate", ({ edits, prefix }) => prefix.length > 2 || !edits.length],
+  [{ side: "backward" }, { objective: { kind: "log_probability", position: 0, token: 4 } }, { objective: loss }, "trace", ({ objective }) => objective.kind !== "loss"],
+  [{ view: "training" }, { text: "small" }, { text: "small words" }, "training", ({ text }) => text === "small"],
+  [{ view: "training", text: "small" }, { checkpoint: 10 }, { checkpoint: null }, "trace", ({ checkpoint }) => checkpoint === 10],
+  [{ view: "block" }, { block: MULTI, value: WEIGHTS }, { block: MULTI, value: `${MULTI}:multi_head_attention.q` }, "tensor", ({ key }) => key === WEIGHTS],
+  [{ view: "walk" }, { walk: 3 }, { walk: 4 }, "tensor", ({ key }) => key === explorer.trace.steps[3].key],
+  [{ view: "attention", block: CROSS }, { block: OWN }, { block: CROSS }, "tensor", ({ key }) => key.startsWith(HEADS)],
+  [{ view: "attention", block: CROSS }, { side: "backward" }, { side: "forward" }, "tensor", ({ key }) => key.includes("d_weights")],
+  [{}, { entry: { key: STEP, index: [0, 0, 1] } }, { entry: { key: STEP, index: [0, 1, 2] } }, "difference", ({ index }) => index[1] === 0],
+  [{}, { entry: { key: STEP, index: [0, 0, 1] } }, { entry: null }, "difference", () => true],
+  [{}, { entry: { key: STEP, index: [0, 0, 1] } }, { entry: { key: `${MULTI}:multi_head_attention.mask`, index: [0, 0, 0, 1] } }, "difference", () => true],
+];
+
+test("an answer that has been overtaken changes nothing", async () => {
+  for (const [place, first, second, what, slow] of OVERTAKEN) {
+    const seen = [];
+    for (const turns of [0, 12]) {
+      const waits = [], { app } = await visit(address(place), { late: (name, body) => (name === what && slow(body) && waits.push(name) ? turns : 0) });
+      app.set(first);
+      if (turns) for (let i = 0; i < 4; i += 1) await new Promise(setImmediate);
+      else await settle();
+      app.set(second);
+      await settle();
+      assert.ok(waits.length, JSON.stringify([place, first, what]));
+      seen.push([location.hash, ...outline(document.body)[0]]);
+    }
+    assert.deepEqual(seen[1].filter((line) => !seen[0].includes(line)), [], JSON.stringify([place, first, second, what]));
+    assert.deepEqual(seen[0].filter((line) => !seen[1].includes(line)), [], JSON.stringify([place, first, second, what]));
+  }
 });
 
 test("each story is told", () => {

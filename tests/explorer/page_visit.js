@@ -16,8 +16,8 @@ export async function settle(turns = 3) {
   for (let quiet = 0; quiet < turns; quiet = pending ? 0 : quiet + 1) await later();
 }
 
-/** Answer requests; `asked` takes down each, and `refuse(name, body)` may return [status, answer], and `rename` other texts of tokens. */
-export function serve({ model = {}, trace = {}, training = {}, refuse = () => null, rename = (text) => text } = {}) {
+/** Answer requests; `asked` takes down each, and `refuse(name, body)` may return [status, answer], `alter(name, answer)` another answer or a changed one, `late(name, body)` for how many turns it is under way, and `rename` other texts of tokens. */
+export function serve({ model = {}, trace = {}, training = {}, refuse = () => null, alter = (_, answer) => answer, late = () => 0, rename } = {}) {
   const asked = [], kept = new Map();
   const answers = {
     model: () => modelOf(model), sources: () => sources, formulas: () => formulas, difference: () => difference, translate: (body) => ({ ...translationOf(body), ...(model.alone ? { source: [] } : {}) }),
@@ -37,10 +37,10 @@ export function serve({ model = {}, trace = {}, training = {}, refuse = () => nu
     if (refused === "stopped") throw new TypeError("Failed to fetch");
     asked.push([name, given]);
     pending += 1;
-    await later();
+    for (let turns = late(name, given); turns >= 0; turns -= 1) await later();
     pending -= 1;
-    const [status, answer] = refused ?? [200, answers[name](given)];
-    return { status, ok: status === 200, json: async () => JSON.parse(JSON.stringify(answer), (_, value) => (value?.text !== undefined && value.id !== undefined ? { ...value, text: rename(value.text) } : value)) };
+    const [status, answer] = refused ?? [200, alter(name, answers[name](given))];
+    return { status, ok: status === 200, json: async () => JSON.parse(JSON.stringify(answer), rename && ((_, value) => (value?.text !== undefined && value.id !== undefined ? { ...value, text: rename(value.text) } : value))) };
   };
   return asked;
 }

@@ -70,6 +70,7 @@ export function view(app, root) {
       keys.replaceChildren(...[...shapes.keys()].map((name) => el("option", { value: name })));
     } else if (!changed.has("entry") && !changed.has("theme")) return;
     const { entry } = app.state, turn = ++asked;
+    answer.removeAttribute("aria-busy"); // what was asked before no longer matters
     close.hidden = !entry;
     if (!entry) return answer.replaceChildren();
     key.value = entry.key;
