@@ -1,4 +1,4 @@
-"""The page in Node: each module in `page_checks.js`, the whole page in `page_drawings.js`, `page_stories.js`, `page_korean.js`."""
+"""The page in Node: its modules in `page_checks.js`, the whole page in the other files that are run."""
 
 import json
 import os
