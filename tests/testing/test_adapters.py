@@ -63,6 +63,16 @@ class TestJax:
         assert_found(examine(layer, inputs=inputs), kind)
         assert jnp.ones(1).dtype == "float32"
 
+    @pytest.mark.parametrize("dtypes", [("float32", "float64"), ("float64", "float32")])
+    def test_one_input_in_float64_is_enough(self, dtypes):
+        import jax.numpy as jnp
+
+        def times(x, w):
+            assert (x.dtype, w.dtype) == dtypes
+            return jnp.multiply(x, w)
+
+        check(times, inputs=[X.astype(dtypes[0]), W.astype(dtypes[1])])
+
     def test_float32_stays_float32_and_other_inputs_stay_as_they_are(self):
         import jax
         import jax.numpy as jnp
@@ -312,3 +322,4 @@ def test_a_function_of_tensors_alone_is_checked_at_numpy_arrays(dtype):
     check(torch.sin, inputs=[x])
     check(lambda w, i: torch.nn.functional.embedding(torch.as_tensor(i), w), inputs=[x, np.array([0, 1, 1])])
     check(lambda x: x.exp() if isinstance(x, mt.Tensor) else x.missing, inputs=[x])
+    check(lambda pair: torch.mul(*pair["a"]), inputs=[{"a": [x, x + 1]}])
