@@ -109,7 +109,7 @@ export function traceOf({ objective = { kind: "loss" }, edits = [], source = [4,
     .map((one) => ({ key: one.key, parts: readers(one.key) }))]);
   return {
     id, source: alone ? [] : token(source, SOURCES), target_in: token([1, ...target.slice(0, -1)], TARGETS), target_out: token(target, TARGETS), objective: { ...objective, value: statistics(JSON.stringify([objective, edits]), []).mean + 1.5 },
-    prediction: edits.length ? { before: 1.25, after: 1.75, first_order: 1.5 } : null, steps, walk,
+    prediction: edits.length ? { before: 1.25, after: 0.9, first_order: 1.5 } : null, steps, walk,
     parameters: [...parameters].map(([key, shape]) => ({ key, shape, value: statistics(key, shape), gradient: statistics(`d:${key}`, shape) })), notes: [],
   };
 }
@@ -131,7 +131,7 @@ export function modelOf({ alone = false, layers = 1, options = {}, ...other } = 
 export function translationOf({ beam = 1, prefix = [], edits = [], text = TEXT } = {}) {
   const own = [4, 5, edits.length ? 7 : 6, 2], ids = [...prefix, ...own.slice(prefix.length)];
   const tokens = ids.map((id, i) => {
-    const others = [id, 4 + ((id + 1) % 4), 3].map((one, k) => ({ id: one, text: TARGETS[one], probability: [0.9996, i === 2 ? 0.9996 : 0.0003, 0.1][k] / (k === 2 ? 1 : 1 + i) })); // two are equal
+    const others = [id, 4 + ((id + 1) % 4), 3].map((one, k) => ({ id: one, text: TARGETS[one], probability: [0.9996, i === 2 ? 0.9996 : 0.0003, 0.1][k] / (k === 2 ? 1 : 1 + i) * (edits.length ? 0.7 + 0.1 * i : 1) })); // two are equal
     return { id, text: TARGETS[id], probability: others[0].probability, forced: i < prefix.length, alternatives: i < prefix.length && i === 0 ? others.slice(1) : others };
   });
   const node = (number, parent, step, id, log_probability, score, fate) => ({ id: number, parent, step, token: id, log_probability, score, fate, text: TARGETS[id] });

@@ -15,6 +15,7 @@ async function drawingOf({ app }, parts) {
   const lines = [decodeURIComponent(location.hash)];
   for (const id of parts) {
     const root = id === "body" ? document.body : document.getElementById(id), { activeElement } = document;
+    assert.ok(root.tag !== "section" || !root.hidden, `${id} cannot be seen`);
     for (const details of root.querySelectorAll("details")) Object.assign(details, { open: true }).listeners.toggle?.();
     const [own, uses] = outline(root);
     for (const [line, node] of uses) {
@@ -77,8 +78,8 @@ const CASES = {
   "entry-constant": [{ entry: `${MULTI}:multi_head_attention.mask@0,0,0,1` }, ["entry"]],
   "entry-backward": [{ entry: `${MULTI}:multi_head_attention.d_concat@0,0,1` }, ["entry"]],
   "entry-refused": [{ entry: `d:${STEP}@0,1,2` }, ["entry", "banner"], { refuse: (name) => (name === "difference" ? [400, { error: "difference: found `x`" }] : null) }],
-  "objective-difference": [{ side: "backward", objective: DIFFERENCE }, ["objective", "figure", "block"]],
-  "objective-token": [{ side: "backward", objective: "log_probability:2:6", edits: OFF }, ["objective", "edit"]],
+  "objective-difference": [block("", "backward", { objective: DIFFERENCE }), ["objective", "figure", "block"]],
+  "objective-token": [{ view: "edit", side: "backward", objective: "log_probability:2:6", edits: OFF }, ["objective", "edit"]],
   "translation": [{ beam: "3", alpha: "0.5", checkpoint: "20" }, ["translate", "title"]],
   "translation-forced": [{ text: "x words", prefix: "4,6", edits: OFF }, ["translate"]],
   "translation-alone": [{}, ["translate", "figure", "attention"], { ...ALONE, model: { ...ALONE.model, search: { alpha: 1.25, penalty: "length" } } }],

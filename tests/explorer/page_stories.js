@@ -146,6 +146,47 @@ test("an answer that has been overtaken changes nothing", async () => {
   }
 });
 
+/** Choices of each kind, those that an address could lose among them: nothing, 0, and signs that separate. */
+const CHOICES = {
+  text: ["a & b = c", "x#y%20+z?", "문장", "'\"<b>", "two  words"], beam: [2, 10], alpha: [0, 0.25], prefix: [[4], [4, 0, 5]], target: [[5, 2]], checkpoint: [0, 20], side: ["backward"], tour: [3], head: [0, 2], word: [0, 5], walk: [7],
+  objective: [{ kind: "log_probability", position: 0, token: 0 }, { kind: "log_probability", position: 2, token: 5 }, { kind: "difference", position: 0, token: 4, other: 0 }], edits: [[OFF], [{ kind: "set_entry", key: "a&b", index: [0, 1], value: -1e-7 }, OFF]],
+  block: [CROSS, MULTI, "/linear"], view: ["block", "walk", "edit", "training"], value: [`d:${WEIGHTS}`, "a@b,c"], entry: [{ key: "/cross_entropy", index: [] }, { key: "b1", index: [0] }, { key: `d:${WEIGHTS}`, index: [0, 1, 2, 0] }, { key: "a@b", index: [3, 0] }],
+};
+
+test("an address leads back to what was chosen, and to nothing else", async () => {
+  const { app } = await visit(""), start = { ...app.state, view: "attention" }, seen = new Set();
+  app.load = () => undefined;
+  const every = Object.fromEntries(Object.entries(CHOICES).map(([name, values]) => [name, values.at(-1)]));
+  assert.deepEqual(Object.keys(CHOICES).sort(), Object.keys(app.state).sort());
+  for (const choice of [...Object.entries(CHOICES).flatMap(([name, values]) => values.map((value) => ({ [name]: value }))), every]) {
+    app.set({ ...start, ...choice });
+    const { hash } = location;
+    app.set(start);
+    assert.notEqual(location.hash, hash);
+    location.hash = hash;
+    document.dispatchEvent({ type: "hashchange" });
+    assert.deepEqual({ ...app.state }, { ...start, ...choice }, hash);
+    seen.add(hash);
+  }
+  assert.equal(seen.size, Object.values(CHOICES).reduce((n, values) => n + values.length, 1));
+});
+
+test("steps are those of the trace that is loaded, at a place or inside it", async () => {
+  const { app, asked } = await visit("");
+  for (const change of [{}, { edits: [OFF] }, { text: "small" }, { edits: [] }]) {
+    app.set(change);
+    await settle();
+    for (const step of app.trace.steps) assert.equal(app.step(step.key), step);
+    assert.deepEqual([app.step("none"), app.step(CROSS)], [undefined, undefined]);
+    app.tensor(STEP, { rows: [0, 1] });
+    assert.deepEqual(asked.at(-1), ["tensor", { trace: app.trace.id, key: STEP, rows: [0, 1] }]);
+    await settle();
+  }
+  app.trace = { ...app.trace, steps: ["", "a", "a.b", "a.b.c", "a.bc", "ab", "a.b"].map((place, key) => ({ place, key })) };
+  const keys = (...given) => app.stepsAt(...given).map(({ key }) => key);
+  assert.deepEqual([keys(""), keys("a"), keys("a.b"), keys("b"), keys("", true), keys("a", true), keys("a.b", true), keys("a.b.c", true)], [[0], [1], [2, 6], [], [0, 1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 6], [2, 3, 6], [3]]);
+});
+
 test("each story is told", () => {
   assert.deepEqual(readdirSync(FOLDER).sort(), Object.keys(STORIES).map((name) => `${name}.txt`).sort());
 });
