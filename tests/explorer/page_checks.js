@@ -687,16 +687,16 @@ test("the picture of the model, of which each block says what its last step hand
       assert.ok(labels.some((label) => label.endsWith(`, ${said}`)), `${place}: ${said} in ${labels.join("; ")}`);
     }
     app.state.view = "walk";
-    for (let walk = 0; walk < trace.steps.length; walk += 1) {
+    const order = side === "backward" ? trace.walk : trace.steps;
+    for (let walk = 0; walk < order.length; walk += 1) {
       app.state.walk = walk;
-      const picture = element();
+      const picture = element(), { key } = order[walk], place = key.split("/")[0];
       figureView(app, picture)(new Set(["model"]));
-      const order = side === "backward" ? trace.walk : trace.steps, place = order[walk].key.split("/")[0];
-      const current = picture.querySelectorAll(".current").map((one) => one.attributes["aria-label"]);
-      if (/(attention|feed_forward)$/.test(place)) {
-        const words = place.replace("decoder.layers.0.", "Decoder").replace("encoder.layers.0.", "Encoder");
-        assert.ok(current.length === 1 && current[0].startsWith(words.slice(0, 7)), `${walk} ${place}: ${current}`);
-      }
+      const wanted = [[/^\/transpose/, null], [/^\/linear/, /^Linear,/], [/^\/cross_entropy/, /^Softmax, loss,/], [/_embedding\/add$/, /Positions,/], [/source_embedding/, /^Source Embedding,/], [/target_embedding/, /^Target Embedding,/], [/residual/, /layer 1, Add & norm,/],
+        [/encoder.*self_attention/, /^Encoder layer 1, Self-attention,/], [/decoder.*self_attention/, /^Decoder layer 1, Masked self-att/], [/cross_attention/, /^Decoder layer 1, Cross-attention,/], [/feed_forward/, /layer 1, Feed-forward,/]].find(([keys]) => keys.test(key))[1];
+      const current = picture.querySelectorAll(".current").map((one) => one.attributes["aria-label"]), stack = /^(encoder|decoder)\./.exec(place)?.[1] ?? "";
+      assert.ok(wanted ? current.length === 1 && wanted.test(current[0]) && current[0].toLowerCase().startsWith(stack) : !current.length, `${walk} ${key}: ${current}`);
+      if (walk === order.length - 1) same(picture.querySelectorAll(".waiting").length, 0);
     }
   }
 });

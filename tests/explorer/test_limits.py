@@ -2,27 +2,20 @@
 
 import numpy as np
 import pytest
+from toml_cases import cases_from_toml
 
-from minitransformer import nn
+from minitransformer import nn, ops
+from minitransformer.apps.explorer import limits
 from minitransformer.apps.explorer.limits import Recent, TimeLimitError, time_limit
 
 
-def test_what_was_used_longest_ago_is_forgotten():
-    recent = Recent(2, 100)
-    recent.put("a", 1, 10)
-    recent.put("b", 2, 10)
-    assert recent.get("a") == 1
-    recent.put("c", 3, 10)
-    assert [recent.get(key) for key in "abc"] == [1, None, 3]
-
-
-def test_so_many_bytes_are_kept_and_always_the_newest():
-    recent = Recent(9, 100)
-    recent.put("a", 1, 60)
-    recent.put("b", 2, 60)
-    assert recent.get("a") is None
-    recent.put("c", 3, 1000)
-    assert [recent.get(key) for key in "bc"] == [None, 3]
+@cases_from_toml
+def test_what_was_used_longest_ago_is_forgotten(most, most_bytes, steps, kept):
+    """A letter with its bytes is put, a letter alone is got; the newest is kept, however large it is."""
+    recent = Recent(most, most_bytes)
+    for step in steps.split():
+        assert recent.put(step[0], step, int(step[1:])) == step if step[1:] else recent.get(step)
+    assert [found for key in "abc" if (found := recent.get(key))] == kept.split()
 
 
 def test_the_model_stops_when_its_time_is_over():
@@ -33,3 +26,14 @@ def test_the_model_stops_when_its_time_is_over():
     with pytest.raises(TimeLimitError, match=r"^it took more than 0 seconds and was stopped$"), time_limit(0):
         model(ids, ids)
     np.testing.assert_array_equal(model(ids, ids).numpy(), expected)
+
+
+def test_the_last_moment_belongs_to_the_time(monkeypatch):
+    times = [10.0, 12.5, 12.75]
+    monkeypatch.setattr(limits, "monotonic", lambda: times.pop(0))
+    x = np.ones((2, 3))
+    with time_limit(2.5):
+        ops.layer_norm(x, x[0], x[0])
+        with pytest.raises(TimeLimitError, match=r"^it took more than 2\.5 seconds and was stopped$"):
+            ops.layer_norm(x, x[0], x[0])
+    assert times == []

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from toml_cases import cases_from_toml
 
 from minitransformer.apps.explorer import RequestError, save, saved
 
@@ -62,10 +63,10 @@ OBJECTIVE = {"kind": "log_probability", "position": 0, "token": 5}
     [
         ("session", TEXTS, None, False, False, [0, 1, 2]),
         ("session", TEXTS, OBJECTIVE, True, False, [0, 2]),
-        ("session", TEXTS[1:], OBJECTIVE, False, True, [2]),
+        ("session", TEXTS[1:], OBJECTIVE, False, False, [2]),
         ("session", TEXTS, None, True, True, [0, 1]),
-        ("session", TEXTS, None, False, "for one of the sentences", [0, 1]),
-        ("text_session", ["x1 = "], None, False, False, [0, 1]),
+        ("session", TEXTS, OBJECTIVE, False, "for one of the sentences", [0, 1]),
+        ("text_session", ["x1 = "], None, False, True, [0, 1]),
     ],
 )
 def test_a_whole_file(tmp_path, request, monkeypatch, of, texts, objective, external, large, steps):
@@ -74,9 +75,10 @@ def test_a_whole_file(tmp_path, request, monkeypatch, of, texts, objective, exte
     chosen = ["decoder.layers.0.self_attention.w_out", "/linear"]
     monkeypatch.setattr(session.models, "steps", lambda: steps)
     monkeypatch.setattr(saved, "_gradients", lambda *given, few: [*chosen[: 1 + (not few)]])
-    least = min(saved._size(session.trace({"text": text})) for text in texts)
-    monkeypatch.setattr(saved, "MANY_PARAMETERS", 20 if large is True else 10**9)
-    monkeypatch.setattr(saved, "MANY_NUMBERS", least if large else 10**9)
+    most = max(saved._size(session.trace({"text": text, "objective": objective})) for text in texts)
+    n_parameters = session.model()["parameters"]
+    monkeypatch.setattr(saved, "MANY_PARAMETERS", n_parameters - 1 if large is True else n_parameters)
+    monkeypatch.setattr(saved, "MANY_NUMBERS", most - (large == "for one of the sentences"))
     monkeypatch.setattr(saved, "BEAM", 2)
     seen = []
     page, *beside = save(
@@ -258,17 +260,7 @@ def test_of_a_long_text_values_are_what_they_follow_from(tmp_path, session, trac
         np.testing.assert_array_equal(np.isfinite(values), np.isfinite(whole))
 
 
-@pytest.mark.parametrize(
-    ("other", "close"),
-    [
-        ([1, -np.inf, 2], True),
-        ([1, np.inf, 2], False),
-        ([1, 5, 2], False),
-        ([1, -np.inf, np.inf], False),
-        ([1 + 1.9e-7, -np.inf, 2], True),
-        ([1, -np.inf, 2 + 2.1e-7], False),
-    ],
-)
+@cases_from_toml
 def test_what_follows_from_others_is_close_everywhere(other, close):
     assert saved._close(np.array([1, -np.inf, 2]), np.array(other)) == close
 
