@@ -369,6 +369,21 @@ test("what a curve of differences says", () => {
   }
 });
 
+test("every verdict about a gradient and a curve", () => {
+  const curves = [[1], [0.3, 0.3, 1e-9, 1e-8], [0.3, 0.3, 2e-5, 3e-5], [0.3, 0.3, 1e-5, 1e-6], [0.3, 1e-5], [0.3, 9e-5], [0.3, 1e-4], [1e-2, 1e-5, 1e-4], [1e-2, 1.1e-5, 1e-4], [0.5, 0.6, 1.4], [0.5, 0.6, 1.5], [-0.5, 0.01, -0.6], [1e-4, -1e-9, 1e-13], [0, 0]];
+  const pairs = [[1, 1, 1e-5], [1, 1, 1.1e-5], [1, 2, 0.5], [-1, 1, 2], [0, 9e-13, 1], [-1e-12, 0, 1], [1e-9, 1.00001e-9, 1e-6], [1e-9, -1e-9, 1e-6]], said = [];
+  for (const [gradient, estimate, error] of pairs) {
+    for (const errors of curves) {
+      for (const order of [1, -1]) {
+        const curve = errors.map((one, i) => [10 ** -(i + 1), estimate, one]).sort(([a], [b]) => order * (a - b)), { kind, text } = judge({ gradient, estimate, relative_error: error, curve });
+        said.push(`${[gradient, estimate, error]}; ${errors}: ${kind}, ${text}`);
+      }
+    }
+  }
+  same(said.filter((_, i) => i % 2), said.filter((_, i) => i % 2 === 0)); // the order of the step sizes does not matter
+  compare(said.filter((_, i) => i % 2), `${process.env.EXPLORER_TESTS}/verdicts.txt`);
+});
+
 function appOf(state, store, extra = {}) {
   const changes = [];
   return { state, store, trace: traceOf(), model: MODEL, changes, set: (change) => { changes.push(change); }, say: () => {}, guard: (answer) => answer,

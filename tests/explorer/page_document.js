@@ -7,6 +7,10 @@ class Text {
   remove() { this.parent?.drop(this); }
 }
 
+/** What a browser was asked to do that leaves no mark in the document. */
+export const noted = [];
+const note = (node, what, given) => noted.push(`${what}(${given.map((one) => JSON.stringify(one)).join(", ")}) of ${node.attributes.id ?? [node.tag, ...node.classList.names].join(".")}`);
+
 class Node {
   constructor(tag) {
     const attributes = {};
@@ -66,14 +70,20 @@ class Node {
   contains(other) { return other instanceof Node && other.isIn(this); }
   closest(selector) { return !selector || this.is(selector) ? this : this.parent?.closest(selector) ?? null; }
   getBoundingClientRect() { return { left: 0, top: 0, right: 400, bottom: 300, width: 400, height: 300 }; }
-  scrollTo() {}
-  scrollBy() {}
-  scrollIntoView() {}
-  getContext() { return this.context ??= contextOf(this); }
+  scrollTo(...given) { note(this, "scrollTo", given); }
+  scrollBy(...given) { note(this, "scrollBy", given); }
+  scrollIntoView(...given) { note(this, "scrollIntoView", given); }
+  getContext(...given) {
+    if (String(given) !== "2d") note(this, "getContext", given);
+    return this.context ??= contextOf(this);
+  }
   toDataURL() { return `data:${pixels(this)}`; }
   removeAttribute(name) { delete this.attributes[name]; }
-  focus() { document.activeElement = this; }
-  select() {}
+  focus(...given) {
+    document.activeElement = this;
+    if (given.length) note(this, "focus", given);
+  }
+  select() { note(this, "select", []); }
   click() { return this.listeners.click?.({ target: this, preventDefault: () => {} }); }
   requestSubmit() { return this.listeners.submit({ target: this, preventDefault: () => {} }); }
   get children() { return this.parts.filter((part) => part instanceof Node); }
@@ -164,11 +174,11 @@ export function resize(width) {
 }
 
 globalThis.getComputedStyle = () => ({ getPropertyValue: (name) => (globalThis.themed ? name : ""), paddingLeft: "0", paddingTop: "0" });
-globalThis.DOMParser = class { parseFromString(markup) { return parse(markup); } };
+globalThis.DOMParser = class { parseFromString(markup, type) { return parse(type === "text/html" ? markup : ""); } };
 globalThis.Node = { TEXT_NODE: 3 };
 const heard = new Map();
 globalThis.document = {
-  createElement: (tag) => new Node(tag), createElementNS: (_, tag) => new Node(tag), importNode: (node) => node,
+  createElement: (tag) => new Node(tag), createElementNS: (space, tag) => new Node(space === "http://www.w3.org/2000/svg" ? tag : `${tag} of ${space}`), importNode: (node, whole) => (whole ? node : node.cloneNode()),
   addEventListener: (name, listener) => heard.set(name, [...(heard.get(name) ?? []), listener]), removeEventListener: () => {},
   dispatchEvent: ({ type }) => { for (const listener of heard.get(type) ?? []) listener(); },
   documentElement: new Node("html"),

@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { readFileSync, readdirSync } from "node:fs";
 import test from "node:test";
 import { $, SELDOM, acting, click, event, give, go, hear, key, later, named, press, refusal, refuse, saidIn, set, tick, wide } from "./page_acts.js";
-import { digest, outline } from "./page_document.js";
+import { digest, noted, outline } from "./page_document.js";
 import { savedOf } from "./page_answers.js";
 import { address, compare, settle, visit } from "./page_visit.js";
 
@@ -80,7 +80,7 @@ for (const [name, [choices, acts, { saved, ...options } = {}]] of Object.entries
     const look = () => [location.search + decodeURIComponent(location.hash), `focus: ${document.activeElement?.attributes.id ?? document.activeElement?.attributes["aria-label"] ?? document.activeElement?.textContent ?? ""}`, `tour left: ${localStorage.getItem("explorer-tour-left") ?? ""}`, `ticks: ${Boolean(globalThis.tick)}`, `later: ${globalThis.later.map(({ after }) => after).join(" ")}`, ...outline(document.documentElement)[0].map((line) => line.trimStart())];
     let before = look();
     for (const [words, act] of acts) {
-      asked.length = acting.prevented = 0;
+      asked.length = acting.prevented = noted.length = 0;
       act();
       for (let i = 0; i < 20; i += 1) await null;
       const busy = document.querySelectorAll("[aria-busy=true]").map(({ tag, attributes, parent }) => attributes.id ?? (attributes.class || `${tag} in ${parent.attributes.id ?? parent.tag}`));
@@ -88,7 +88,7 @@ for (const [name, [choices, acts, { saved, ...options } = {}]] of Object.entries
       await settle();
       const after = look(), count = (list) => list.reduce((counts, line) => counts.set(line, (counts.get(line) ?? 0) + 1), new Map());
       const [was, is] = [count(before), count(after)];
-      lines.push(`=== ${words}`, ...(acting.prevented ? ["(and not what a browser does)"] : []), ...(busy.length ? [`busy: ${[...busy, ...waits].join(", ")}`] : []), ...asked.map(([request, { trace: _, ...body }]) => `? ${request} ${JSON.stringify(body)}`), ...errors.splice(0));
+      lines.push(`=== ${words}`, ...(acting.prevented ? ["(and not what a browser does)"] : []), ...(busy.length ? [`busy: ${[...busy, ...waits].join(", ")}`] : []), ...asked.map(([request, { trace: _, ...body }]) => `? ${request} ${JSON.stringify(body)}`), ...errors.splice(0), ...new Set(noted.map((what) => `! ${what}`)));
       const gone = [...was.keys()].filter((line) => !is.has(line)), come = [...is].filter(([line, n]) => n !== was.get(line)).map(([line, n]) => line + (was.has(line) ? ` (${was.get(line)} → ${n})` : ""));
       lines.push(...few("-", gone), ...few("+", come));
       before = after;

@@ -32,7 +32,8 @@ export function serve({ model = {}, trace = {}, training = {}, refuse = () => nu
     },
     training: ({ key }) => trainingOf(key, training),
   };
-  globalThis.fetch = async (name, { body }) => {
+  globalThis.fetch = async (name, { body, ...options }) => {
+    assert.deepEqual(options, { method: "POST", headers: { "Content-Type": "application/json" } });
     const given = JSON.parse(body), refused = refuse(name, given);
     if (refused === "stopped") throw new TypeError("Failed to fetch");
     asked.push([name, given]);

@@ -14,7 +14,7 @@ from toml_cases import cases_from_toml, toml_table
 
 import minitransformer as mt
 from minitransformer import tracing
-from minitransformer.apps.explorer import RequestError, Session, growth, models, reading
+from minitransformer.apps.explorer import RequestError, Session, describe, growth, models, reading
 from minitransformer.data import END, Characters, Words
 from minitransformer.training import RunError
 
@@ -212,6 +212,13 @@ def test_windows_that_do_not_exist_are_refused(session, trace, change, said):
     with pytest.raises(RequestError) as caught:
         session.tensor({"trace": trace["id"], "key": "/linear"} | change)
     assert str(caught.value) == said
+
+
+def test_statistics_of_an_array_with_several_names_are_computed_once(session, monkeypatch):
+    seen = []
+    monkeypatch.setattr(describe, "statistics", lambda array: {"norm": seen.append(id(array))})
+    found = describe.describe_trace(session._find_trace(session.trace({"text": TEXT})["id"]).trace)
+    assert len({*seen}) == len(seen) < sum(len(step["forward"]) + len(step["backward"]) for step in found["steps"])
 
 
 def test_each_field_is_read_strictly(session):
