@@ -96,18 +96,18 @@ class MultiHeadAttention(Module):
         inputs = (x, memory, self.w_in, self.w_out, self.b_in, self.b_out)
         later = self._later_options(x, memory)
         attention = ops.grouped_query_attention if later else ops.multi_head_attention
-        options = {"mask": mask, "causal": causal, "n_heads": self.options.n_heads, **later}
+        options = {"n_heads": self.options.n_heads, "causal": causal, **later}
         if maps is None:
             # With recompute a layer runs twice, first without a graph; both runs must round in the same way.
             for_training = is_recording() or self.options.recompute
             block_size = self.options.attention_block or (None if for_training else QUERIES)
-            return attention(*inputs, **options, block_size=block_size)
+            return attention(*inputs, mask, **options, block_size=block_size)
         if is_recording() and any(t is not None and t.requires_grad for t in inputs):
             raise RuntimeError(
                 "MultiHeadAttention: no gradient flows past recorded maps; wrap the call in `with no_grad():`"
             )
         arrays = (None if t is None else t.data for t in inputs)
-        y, saved = attention.forward(*arrays, **options)
+        y, saved = attention.forward(*arrays, mask, **options)
         maps.append(saved[-1][-1])  # the weights, among the values that attention saved
         return Tensor(y)
 
