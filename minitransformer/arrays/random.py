@@ -58,10 +58,13 @@ def random_bits(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     part = rng if isinstance(rng, RowsGenerator) and (rng.before or rng.after) else None
     if part:
         part.bits.advance(part.before * words)
-    bits = rng.integers(0, 2**64, size=(rows, words), dtype=np.uint64).view(np.uint16)
+    if isinstance(rng, RowsGenerator):  # the numbers that integers would draw, without its checks
+        drawn = rng.bits.random_raw((rows, words))
+    else:  # random_raw of a Mersenne Twister has only 32 bits
+        drawn = rng.integers(0, 2**64, size=(rows, words), dtype=np.uint64)
     if part:
         part.bits.advance(part.after * words)
-    return asarray(bits[:, :size].reshape(shape))
+    return asarray(drawn.view(np.uint16)[:, :size].reshape(shape))
 
 
 def generator_state(rng: np.random.Generator, rows: int, words: int) -> tuple[np.uint64, ...] | None:

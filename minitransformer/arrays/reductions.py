@@ -45,6 +45,8 @@ def sum_along(x: Array, axis: int) -> Array:
 
 def row_dot(x: Array, y: Array) -> Array:
     """Return the dot product of each row of x with the same row of y: (..., D), (..., D) -> (..., 1)."""
+    if xp.ndarray is np.ndarray:  # up to twice as fast as einsum, and it rounds less
+        return np.vecdot(x, y)[..., None]
     return xp.einsum("...i,...i->...", x, y)[..., None]  # no array of products is written
 
 
