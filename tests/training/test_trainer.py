@@ -177,10 +177,10 @@ def begun(tmp_path, **changes):
 
 def test_it_learns(tmp_path):
     _, _, losses, scores = trained(
-        tmp_path, task="copy", steps=180, warmup_steps=40, evaluate_every=180, dropout=0, batch_tokens=256
+        tmp_path, task="copy", steps=300, warmup_steps=40, evaluate_every=300, dropout=0, batch_tokens=256
     )
     # Guessing among ten digits and the end costs about 2.4 nats.
-    assert np.mean(losses[-10:]) < 1.6
+    assert np.mean(losses[-10:]) < 1
     assert scores[-1].token_accuracy > 0.5
 
 
