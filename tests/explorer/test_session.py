@@ -215,9 +215,9 @@ def test_windows_that_do_not_exist_are_refused(session, trace, change, said):
 
 
 def test_statistics_of_an_array_with_several_names_are_computed_once(session, monkeypatch):
-    seen = []
+    seen, kept = [], session._find_trace(session.trace({"text": TEXT})["id"]).trace
     monkeypatch.setattr(describe, "statistics", lambda array: {"norm": seen.append(id(array))})
-    found = describe.describe_trace(session._find_trace(session.trace({"text": TEXT})["id"]).trace)
+    found = describe.describe_trace(kept)
     assert len({*seen}) == len(seen) < sum(len(step["forward"]) + len(step["backward"]) for step in found["steps"])
 
 
