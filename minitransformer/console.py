@@ -107,3 +107,8 @@ def fill(text: str, first: str = "", rest: str = "") -> str:
     """Return a paragraph in lines of at most 78 columns, the first and the rest indented; no word is broken."""
     wrapper = textwrap.TextWrapper(WIDTH, spread(first), rest, break_long_words=False, break_on_hyphens=False)
     return gather(wrapper.fill(spread(text)))
+
+
+def counted(number: int, nouns: str) -> str:
+    """Return how many there are of something, given in the plural: ``1 step``, ``1,000 steps``."""
+    return f"{number:,} {nouns.removesuffix('s') if number == 1 else nouns}"

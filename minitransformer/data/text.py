@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from minitransformer.console import counted
 from minitransformer.files import FileError, read_file
 
 Pairs = list[tuple[str, str]]
@@ -67,7 +68,7 @@ class LeftOut:
 
     def __str__(self) -> str:
         why = ", ".join(f"{n:,} with {reason}" for reason, n in self.reasons.items() if n)
-        return f"{self.found:,} pairs, " + (f"{self.count:,} left out: {why}" if why else "none left out")
+        return f"{counted(self.found, 'pairs')}, " + (f"{self.count:,} left out: {why}" if why else "none left out")
 
 
 @dataclass(frozen=True)
@@ -120,8 +121,8 @@ def read_parallel(source: Path | str, target: Path | str | None = None) -> Paral
         sources, targets = read_lines(source), read_lines(target)
         if len(sources) != len(targets):
             raise TextError(
-                f"{source} has {len(sources):,} lines, but {target} has {len(targets):,}; line n of one must be the "
-                "translation of line n of the other: find the extra or missing line"
+                f"{source} has {counted(len(sources), 'lines')}, but {target} has {len(targets):,}; line n of one must "
+                "be the translation of line n of the other: find the extra or missing line"
             )
         where, found = f"{source} and {target}", list(zip(sources, targets, strict=True))
     reasons = {"an empty source": 0, "an empty target": 0, "both sides empty": 0}

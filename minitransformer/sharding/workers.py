@@ -25,6 +25,7 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 
 from minitransformer.arrays import Array, RowsGenerator, backend, blas
+from minitransformer.console import counted
 from minitransformer.data import PAD, Batch, TextBatch
 from minitransformer.nn import LanguageModel, Transformer
 from minitransformer.optim import Adam, Gradient
@@ -68,8 +69,8 @@ def check_shares(shares: int, ranks: Ranks) -> None:
     """Raise a ValueError if there are fewer shares than processes."""
     if shares < ranks.size:
         raise OptionError(
-            f"found {shares} shares for {ranks.size} processes, expected at least one for each; start fewer processes, "
-            "or start a run with more shares",
+            f"found {counted(shares, 'shares')} for {ranks.size} processes, expected at least one for each; start "
+            "fewer processes, or start a run with more shares",
             "shares",
         )
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from minitransformer.console import counted
 from minitransformer.data import read_parallel, references
 from minitransformer.data.text import Pairs
 from minitransformer.tasks.corpus import Corpus, Tokenisers, corpus_of_texts, hold_out, sha256_of
@@ -81,7 +82,7 @@ class _TextTask(Task):
         if data.valid_source is None:
             train, valid = _hold_out_some(given.pairs, data.held_out, seed)
             notes.append(
-                f"held out from the text, because --valid-source is not given: {len(valid):,} pairs of "
+                f"held out from the text, because --valid-source is not given: {counted(len(valid), 'pairs')} of "
                 f"{data.held_out:,} or at most one in {MOST_HELD_OUT}"
             )
         else:
@@ -101,7 +102,8 @@ def _hold_out_some(pairs: Pairs, most: int, seed: int) -> tuple[Pairs, Pairs]:
     n = min(most, max(1, len(sources) // MOST_HELD_OUT))
     if len(sources) < 2:
         raise ValueError(
-            f"found {len(sources)} different source sentences, expected at least 2: one to train on, one to measure on"
+            f"found {counted(len(sources), 'different source sentences')}, expected at least 2: one to train on, one "
+            "to measure on"
         )
     chosen = np.random.default_rng(seed).choice(len(sources), size=n, replace=False)
     return hold_out(pairs, {sources[place] for place in chosen.tolist()})

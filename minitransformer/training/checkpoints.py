@@ -17,6 +17,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from minitransformer.console import counted
 from minitransformer.durable import (
     check_folder,
     flush_folder,
@@ -193,8 +194,8 @@ class Checkpoints:
         found = [path for step, path in files if step and (options.saves_at(step) or step == end)]
         if len(found) < n:
             raise RunError(
-                f"{self.path} has {len(found)} checkpoints, expected {n}; average fewer, or train with --keep {n} "
-                "(--last says how many)"
+                f"{self.path} has {counted(len(found), 'checkpoints')}, expected {n}; average fewer, or train with "
+                f"--keep {n} (--last says how many)"
             )
         return found[len(found) - n :]
 

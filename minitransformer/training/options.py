@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from minitransformer.console import counted
 from minitransformer.options import OptionError, Options, option
 
 LENGTHS = ("steps", "epochs", "minutes")
@@ -150,8 +151,8 @@ class TrainingOptions(Options):
     def __str__(self) -> str:
         several = f"{self.accumulate} times " if self.accumulate > 1 else ""
         return (
-            f"{self.steps:,} steps of {several}up to {self.batch_tokens:,} tokens, warm-up {self.warmup_steps:,}, "
-            f"label smoothing {self.label_smoothing}"
+            f"{counted(self.steps, 'steps')} of {several}up to {self.batch_tokens:,} tokens, "
+            f"warm-up {self.warmup_steps:,}, label smoothing {self.label_smoothing}"
         )
 
     def ends_at(self, step: int, waited: int) -> bool:

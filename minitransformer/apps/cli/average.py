@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import argparse
 
+from minitransformer.console import counted
 from minitransformer.training import RunFolder, average
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the mean, and print its steps and path."""
     path, steps = average(RunFolder(args.run), args.last)
-    print(f"the mean of {len(steps)} checkpoints, steps {', '.join(f'{step:,}' for step in steps)}, is {path}")
+    which = f"{'step' if len(steps) == 1 else 'steps'} {', '.join(f'{step:,}' for step in steps)}"
+    print(f"the mean of {counted(len(steps), 'checkpoints')}, {which}, is {path}")
     return 0

@@ -44,17 +44,16 @@ def run_training(book: Book, number: str | None) -> int:
             report = trainings.train_with_answers(kind, book.folder, _track)
     except Missing as missing:
         print(missing)
-        return 1
     except Wrong as wrong:
         print(f"{said('The training ended after the first batch.')}\n\n{wrong}")
-        return 1
     except trainings.Disagreement as disagreement:
         words = "The training has not begun: on the first batch, one of your functions and the engine's own disagree."
         line = command("check", disagreement.name, folder=book.folder)
         print(f"{fill(words)}\n\n{disagreement}\n\n{said(f'(`{line}` looks for the cause)')}")
-        return 1
-    print(say_lines(report.format()))
-    return 0
+    else:
+        print(say_lines(report.format()))
+        return 0
+    return 1
 
 
 def _track(steps: range) -> Iterable[int]:

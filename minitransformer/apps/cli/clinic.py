@@ -48,11 +48,7 @@ def _list(folder: Path) -> int:
     words = "Each patient is a small training script with one fault. Visit one, name the cause, correct the file."
     print(fill(words) + "\n")
     for case in clinic.cases():
-        marks = [
-            said(word)
-            for word, numbers in (("diagnosed", chart.diagnosed), ("healed", chart.healed))
-            if case.number in numbers
-        ]
+        marks = [said(word) for word in ("diagnosed", "healed") if case.number in getattr(chart, word)]
         print(f"  {case.name:<12} {', '.join(marks)}".rstrip())
     print("\n" + said("Causes for --diagnosis:"))
     for name, cause in clinic.CAUSES.items():
@@ -79,9 +75,9 @@ def _draw_loss(report: Mapping[str, Any], picture: Path, title: str) -> None:
 
 def _visit(case: clinic.Case, folder: Path, path: Path, text: str, report: Mapping[str, Any]) -> int:
     print(f"{case.name}: {path}\n\n{say_lines(clinic.overview(report))}\n")
+    name = command("clinic", f"{case.number}", "--diagnosis", "CAUSE", folder=folder)
     if text == case.text:
         ask = command("clinic", f"{case.number}", "--ask", "WHAT", folder=folder)
-        name = command("clinic", f"{case.number}", "--diagnosis", "CAUSE", folder=folder)
         print(fill(f"`{ask}` measures more; WHAT is {', '.join(clinic.ASK)}."))
         print(fill(f"`{name}` names the cause. Then correct the file and visit the patient again."))
         return 1
@@ -89,7 +85,6 @@ def _visit(case: clinic.Case, folder: Path, path: Path, text: str, report: Mappi
     print(fill(f"{said('Healthy.' if healthy else 'Still sick.')} {said(words)}"))
     chart = clinic.Chart.read(folder).noted(folder, "healed", case.number) if healthy else clinic.Chart.read(folder)
     if case.number not in chart.diagnosed:
-        name = command("clinic", f"{case.number}", "--diagnosis", "CAUSE", folder=folder)
         print(fill(f"You have not named its cause yet: `{name}`."))
     elif not healthy:
         print(fill(f"{case.cause}, measured now: {clinic.CAUSES[case.cause].finding(report)[1]}."))

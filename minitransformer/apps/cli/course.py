@@ -50,7 +50,7 @@ def _run(args: argparse.Namespace) -> int:
     except FileExistsError as error:
         raise UsageError(f"{error}; choose another folder with --out, or remove it first") from error
     except OSError as error:
-        raise UsageError(f"{folder} cannot be written: {error}; choose another folder with --out") from error
+        raise UsageError(f"{folder} cannot be written: {reason(error)}; choose another folder with --out") from error
     print(said(f"The plan is in {folder}: {written[0].name} for you, {len(written) - 1} weeks for your students."))
     return 0
 
@@ -59,8 +59,7 @@ def _grade(args: argparse.Namespace) -> int:
     seconds = getattr(args, "seconds", grading.SECONDS)
     if not 0 < seconds < 3600:
         raise UsageError(f"--seconds must be above 0 and below 3600, found {seconds:g}")
-    outputs = [getattr(args, name) for name in ("out", "json") if hasattr(args, name)]
-    for file in outputs:
+    for file in (getattr(args, name) for name in ("out", "json") if hasattr(args, name)):
         try:
             check_replaceable(file)
         except OSError as error:

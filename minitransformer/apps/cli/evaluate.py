@@ -15,6 +15,7 @@ from minitransformer.apps.cli.processes import spread_over_cores
 from minitransformer.apps.cli.progress import describe_scores, describe_weights, percent
 from minitransformer.apps.cli.run_options import check_beam, choose_beam, load_chosen
 from minitransformer.apps.cli.text_runs import evaluate_run
+from minitransformer.console import counted
 from minitransformer.data import read_parallel
 from minitransformer.training import RunFolder, evaluate
 
@@ -62,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     if len(wrong) > SHOWN:
         print(f"... and {len(wrong) - SHOWN} more")
     print(f"step {trained.checkpoint.state['step']:,} of {trained.task.title}; {describe_weights(trained)}")
-    print(f"exact match on {len(scores.samples):,} {which}{trained.task.noun}: {percent(scores.exact_match, 2)}")
+    print(f"exact match on {counted(len(scores.samples), which + trained.task.noun)}: {percent(scores.exact_match, 2)}")
     print(f"token accuracy, given all tokens before: {percent(scores.token_accuracy, 3)}")
     print(f"loss: {scores.loss:.4f} nats per token")
     for line in describe_scores(scores):

@@ -28,6 +28,7 @@ from minitransformer.apps.learn.grading import grade, read_submission
 from minitransformer.apps.learn.language import LANGUAGES, fill, said, say_source
 from minitransformer.console import WIDTH, gather, spread
 from minitransformer.durable import write_whole
+from minitransformer.files import reason
 
 add_arguments = add_language
 ACTIONS = ("watch", "check", "hint", "next", "list", "reset", "solution", "train", "assemble", "clinic")
@@ -70,7 +71,7 @@ def _run(args: argparse.Namespace) -> int:
     except BrokenPipeError:
         raise  # the folder is not to blame
     except OSError as error:
-        raise UsageError(f"{folder} cannot be used: {error}; choose another --folder") from error
+        raise UsageError(f"{folder} cannot be used: {reason(error)}; choose another --folder") from error
 
 
 def _check_json(folder: Path, exercise: Exercise | None) -> int:
@@ -129,13 +130,12 @@ def _assemble(book: Book) -> int:
     """Write one file of the learner's functions, if all that it needs are right."""
     needed = parts_needed()
     verdicts = {exercise: judge_in_child(exercise, book.path(exercise)) for exercise in needed}
-    for exercise in (one for one, verdict in verdicts.items() if verdict.right):
-        book.done.add(exercise.name)
+    book.done |= {one.name for one, verdict in verdicts.items() if verdict.right}
     book.save()
     wrong = {one: verdict for one, verdict in verdicts.items() if not verdict.right}
     if wrong:
         right = len(needed) - len(wrong)
-        print(fill(f"{right} of the {len(needed)} functions are right; these are missing:") + "\n")
+        print(fill(f"Right: {right} of {len(needed)} functions. These are missing:") + "\n")
         for exercise, verdict in wrong.items():
             print(_clip(f"  {exercise.name:<28} {verdict.words.splitlines()[0]}"))
         return 1

@@ -7,7 +7,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import NamedTuple
@@ -78,10 +78,10 @@ def try_own_parts(choice: Choice, trainer: Trainer, anyway: bool) -> Trial:
         If a part cannot be used, or is wrong without ``--anyway``.
     """
     sizes = len(trainer.source), len(trainer.target), trainer.corpus.shared
-    batch = next(all_batches(trainer.batches))
+    setting = Setting(choice.folder, trainer.configuration, sizes, next(all_batches(trainer.batches)))
     print(f"comparing your functions in {choice.folder} with the engine's ...", flush=True)
     try:
-        trial = model.try_parts(Setting(choice.folder, trainer.configuration, sizes, batch), choice.parts, tell=_tell)
+        trial = model.try_parts(setting, choice.parts, tell=partial(print, flush=True))
     except Ended as ended:
         raise UsageError(f"a training step with your functions failed: {ended}") from ended
     _show(trial)
@@ -104,17 +104,14 @@ def try_own_parts(choice: Choice, trainer: Trainer, anyway: bool) -> Trial:
     return trial
 
 
-def _tell(words: str) -> None:
-    print(words, flush=True)
-
-
 def _show(trial: Trial) -> None:
     """Draw the parts, and say what is wrong with those that are."""
     stacks, mine = _stacks(trial.parts, trial), [*trial.parts.functions]
     wrong = trial.broken | trial.wrong
     n = sum(name not in wrong for name in mine)
+    are = "is" if n == 1 else "are"
     sys.stdout.flush()
-    print(f"{n} of {len(trial.used)} parts are yours{f', {len(wrong)} wrong' if wrong else ''}.\n")
+    print(f"{n} of {len(trial.used)} parts {are} yours{f', {len(wrong)} wrong' if wrong else ''}.\n")
     print(draw_model(stacks, get_terminal_size().columns, sys.stdout.encoding))
     print("x yours, with its milliseconds of a training step   ! wrong   . the engine's")
     if others := [name for name in PARTS if name not in trial.used]:
@@ -226,7 +223,7 @@ def _parts_of_run(args: argparse.Namespace, needed: bool) -> AbstractContextMana
             raise UsageError(f"{reason}; training must continue with the functions that it started with")
         note(f"{reason}; the engine's are used")
 
-    these = f"{len(kept.parts)} of this model's parts are functions in {kept.folder}"
+    these = _count_parts(len(kept.parts), kept.folder)
     if backend() != "numpy":
         without(f"{these}, which need NumPy, found {backend()}")
         return nullcontext()
@@ -244,5 +241,9 @@ def _parts_of_run(args: argparse.Namespace, needed: bool) -> AbstractContextMana
         without(f"no longer solved in {own}: {', '.join(gone)}")
     if edited := kept.edited(parts):
         note(f"changed since this run was trained: {', '.join(edited)}")
-    note(f"{len(parts.functions)} of this model's parts are functions in {parts.folder}")
+    note(_count_parts(len(parts.functions), parts.folder))
     return in_place(parts)
+
+
+def _count_parts(n: int, folder: Path | str) -> str:
+    return f"{n} of this model's parts {'is a function' if n == 1 else 'are functions'} in {folder}"

@@ -13,6 +13,7 @@ from minitransformer.apps.cli.options import flag_of
 from minitransformer.apps.cli.pictures import draw_attention, draw_curves
 from minitransformer.apps.cli.text_runs import describe_progress, describe_text_scores
 from minitransformer.arrays import library
+from minitransformer.console import counted
 from minitransformer.decoding import Diverged
 from minitransformer.tasks import TextCorpus
 from minitransformer.training import Result, RunFolder, Scores, TextScores, TrainedRun, Trainer
@@ -78,7 +79,7 @@ def train(trainer: Trainer, folder: RunFolder, command: str) -> int:
 def _show_result(trainer: Trainer, folder: RunFolder, result: Result) -> None:
     """Print the scores of the weights that will translate, and draw the pictures."""
     if trainer.stopped_early:
-        print(f"stopped at step {trainer.step:,}: {trainer.waited} measurements without improvement")
+        print(f"stopped at step {trainer.step:,}: {counted(trainer.waited, 'measurements')} without improvement")
     elif trainer.waited >= PLATEAU:
         print(describe_plateau(trainer))
     scores = result.scores
@@ -87,7 +88,8 @@ def _show_result(trainer: Trainer, folder: RunFolder, result: Result) -> None:
         print(line)
     print(f"{trainer.tokens:,} target tokens, {trainer.tokens / max(trainer.seconds, 1e-9):,.0f} in a second")
     if isinstance(scores, Scores):
-        print(f"exact match on {len(scores.samples):,} held-out {trainer.task.noun}: {percent(scores.exact_match, 2)}")
+        which = counted(len(scores.samples), f"held-out {trainer.task.noun}")
+        print(f"exact match on {which}: {percent(scores.exact_match, 2)}")
     print(f"training time: {trainer.seconds:.1f} s")
     for what, both in result.adaptation.items():
         pairs = ((name.replace("_", " "), both.before.get(name, math.nan), new) for name, new in both.after.items())
@@ -109,12 +111,11 @@ def describe_weights(trained: TrainedRun) -> str:
     """Describe the weights of a run."""
     state = trained.checkpoint.state
     if trained.weights == "mean":
-        return f"the weights are now the mean over the last {state['averaged']:,} steps (section 6.1)"
+        return f"the weights are now the mean over the last {counted(state['averaged'], 'steps')} (section 6.1)"
     if trained.weights == "average":
         steps = state["steps"]
-        return (
-            f"the weights are the mean of {len(steps)} checkpoints, steps {steps[0]:,} to {steps[-1]:,} (section 6.1)"
-        )
+        which = f"steps {steps[0]:,} to {steps[-1]:,}" if len(steps) > 1 else f"step {steps[0]:,}"
+        return f"the weights are the mean of {counted(len(steps), 'checkpoints')}, {which} (section 6.1)"
     if trained.weights == "best":
         by = trained.options.training.best_by.replace("_", " ")
         return f"the weights are those of step {state['step']:,}, the best by {by} on held-out {trained.task.noun}"
@@ -150,7 +151,7 @@ def _introduce(trainer: Trainer) -> None:
     if isinstance(corpus, TextCorpus):
         tokens = f"{len(corpus.target):,} tokens, windows of {corpus.window:,}"
     noun = trainer.task.noun if isinstance(corpus, TextCorpus) else "pairs"
-    print(f"data      {len(corpus.train):,} {noun} to train on, {len(corpus.held_out):,} held out; {tokens}")
+    print(f"data      {counted(len(corpus.train), noun)} to train on, {len(corpus.held_out):,} held out; {tokens}")
     print(f"model     {size:,} parameters: {c.model}")
     print(f"training  {training}, seed {c.seed}, on {library()}")
     if trainer.step == 0 and (chosen := _choices(trainer)):
@@ -179,13 +180,8 @@ def _train_with_progress(trainer: Trainer, folder: RunFolder) -> None:
     interval = 0.2 if sys.stderr.isatty() else 10
     wide = not sys.stderr.isatty() or shutil.get_terminal_size().columns >= WIDE
     made = 0
-    options = {
-        "unit": "step",
-        "dynamic_ncols": True,
-        "mininterval": interval,
-        "bar_format": None if wide else NARROW_BAR,
-        "disable": trainer.finished or trainer.ranks.rank > 0,
-    }
+    options = {"unit": "step", "dynamic_ncols": True, "mininterval": interval}
+    options |= {"bar_format": None if wide else NARROW_BAR, "disable": trainer.finished or trainer.ranks.rank > 0}
     tqdm.monitor_interval = 0  # without its thread, training may fork
     with tqdm(total=steps, initial=trainer.step, **options) as bar:
 
@@ -218,7 +214,7 @@ def _describe_evaluation(scores: Scores | TextScores, trainer: Trainer) -> list[
         shown = wrong[: max(2, 3 - len(right))]  # wrong ones teach more
         lines = [
             f"step {trainer.step:,}: {_describe_translations(scores, trainer)}{percent(scores.exact_match, 1)} "
-            f"exact match on {len(scores.samples)} held-out {trainer.task.noun}"
+            f"exact match on {counted(len(scores.samples), f'held-out {trainer.task.noun}')}"
         ]
         lines += [f"  ✓ {sample.source}  ->  {sample.found}" for sample in right[: 3 - len(shown)]]
         for sample in shown:

@@ -8,6 +8,7 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from types import ModuleType
 
 from minitransformer.apps.cli.errors import UsageError, one_line
@@ -46,6 +47,7 @@ def run_parsed(parse: Callable[[], argparse.Namespace], commands: Mapping[str, M
 
 def run_command(args: argparse.Namespace, command: ModuleType) -> int:
     """Run a command, print its error if there is one, and return its exit status."""
+    complain = partial(print, f"minitransformer {args.command}:", file=sys.stderr)
     try:
         start_ranks(args)
         if hasattr(args, "backend"):
@@ -55,22 +57,19 @@ def run_command(args: argparse.Namespace, command: ModuleType) -> int:
         sys.stdout.flush()  # errors of writing are reported here, not when Python ends
         return status
     except (UsageError, BackendError, MissingExtraError, RunError, FileError, UnknownTokenError) as error:
-        print(f"minitransformer {args.command}: {one_line(error)}", file=sys.stderr)
+        complain(one_line(error))
         return 2
     except Diverged as error:
-        print(
-            f"minitransformer {args.command}: {error}. Use an earlier checkpoint, or train again with a smaller rate",
-            file=sys.stderr,
-        )
+        complain(f"{error}. Use an earlier checkpoint, or train again with a smaller rate")
         return 1
     except BrokenPipeError:  # the reader of our output has closed the pipe, as in `| head`
         discard_output()
         return 141
     except ProcessLostError as error:
-        print(f"minitransformer {args.command}: {error}", file=sys.stderr)
+        complain(error)
         return 1
     except OSError as error:
-        print(f"minitransformer {args.command}: {one_line(error)}", file=sys.stderr)
+        complain(one_line(error))
         discard_output()
         return 1
     except KeyboardInterrupt:
@@ -83,11 +82,7 @@ def run_command(args: argparse.Namespace, command: ModuleType) -> int:
             "Use smaller batches (--batch-tokens), recompute the layers in the backward pass (--recompute), or use a "
             "smaller model"
         )
-        print(
-            f"minitransformer {args.command}: The {whose}'s memory is full. {advice}. "
-            f"[{type(error).__name__}: {error}]",
-            file=sys.stderr,
-        )
+        complain(f"The {whose}'s memory is full. {advice}. [{type(error).__name__}: {error}]")
         return 1
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from minitransformer import training
 from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.cli.processes import spread_over_cores
-from minitransformer.console import columns
+from minitransformer.console import columns, counted
 from minitransformer.data import UNKNOWN, Trigram, read_lines
 from minitransformer.decoding import SamplingOptions, sample
 from minitransformer.nn import LanguageModel
@@ -29,7 +29,7 @@ TEXTS, LENGTH = 32, 500
 def describe_text_scores(scores: TextScores) -> list[str]:
     """Return the scores in words, a line for each."""
     return [
-        f"{scores.bits:.3f} bits per character on {scores.characters:,} held-out characters",
+        f"{scores.bits:.3f} bits per character on {counted(scores.characters, 'held-out characters')}",
         f"{100 * scores.token_accuracy:.1f} % of the characters have the highest score, given those before them",
     ]
 

@@ -12,6 +12,7 @@ from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.cli.own_parts import with_parts_of_run
 from minitransformer.apps.cli.processes import spread_over_cores
 from minitransformer.apps.cli.run_options import check_beam, choose_beam, load_chosen
+from minitransformer.console import counted
 from minitransformer.data import normalise_text, split_lines
 from minitransformer.decoding import check_sentence, hypotheses
 from minitransformer.files import reason
@@ -42,11 +43,9 @@ def run(args: argparse.Namespace) -> int:
             raise UsageError(f"{where}{error}") from error
     n_best = getattr(args, "n_best", 1)
     given = [texts[place] for place in full]
-    rules = trained.options.search
+    model, rules = trained.transformer, trained.options.search
     with spread_over_cores(ALONE, len(given)) as ranks:
-        found = hypotheses(
-            trained.transformer, trained.source, given, args.beam, args.alpha, n_best, ranks.spread, rules
-        )
+        found = hypotheses(model, trained.source, given, args.beam, args.alpha, n_best, ranks.spread, rules)
     several = dict(zip(full, found, strict=True))
     for place in range(len(texts)):
         for hypothesis in several.get(place, []):
@@ -58,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         if not several[place][0].finished:
             print(
                 f"minitransformer translate: line {place + 1}: the translation has no end; it was cut off after "
-                f"{len(several[place][0].tokens)} tokens",
+                f"{counted(len(several[place][0].tokens), 'tokens')}",
                 file=sys.stderr,
             )
     return 0

@@ -14,6 +14,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from minitransformer.apps.cli.errors import UsageError
+from minitransformer.apps.cli.options import refusing
+from minitransformer.apps.learn import Book, find_folder
+from minitransformer.apps.learn.language import language
 
 CLONE = Path(__file__).parents[3]
 """The clone of the repository that this package is in, unless it was installed as a wheel."""
@@ -39,6 +42,8 @@ def run(args: argparse.Namespace) -> int:
     numbers = [int(notebook.name[:2]) for notebook in notebooks]
     if args.number not in numbers:
         raise UsageError(f"found no tutorial {args.number}, expected one of {', '.join(map(str, numbers))}")
+    with refusing(args):
+        spoken = Book.language_of(find_folder()) or language()
     if find_spec("jupyterlab") is None:
         raise UsageError(f'JupyterLab is not installed. Run `python -m pip install -e "{CLONE}[tutorials]"`')
     folder = CLONE / "my-tutorials"
@@ -47,6 +52,8 @@ def run(args: argparse.Namespace) -> int:
     others += sorted(notebooks[0].parent.glob("ko/[0-9][0-9]-*.ipynb"))
     copy_missing([*notebooks, *others], folder)
     chosen = notebooks[numbers.index(args.number)].name
+    if (CLONE / "tutorials" / (translated := f"{spoken}/{chosen}")).is_file():
+        chosen = translated
     print(f"Your copies of the tutorials are in {folder}. JupyterLab opens {chosen}. Ctrl-C stops it.", flush=True)
     options = [
         f"--ServerApp.root_dir={CLONE}",  # links lead out of the folder

@@ -178,10 +178,8 @@ def grade(submission: Submission, exercises: Sequence[Exercise], *, seconds: flo
     with using("numpy"), blas.threads(1), np.errstate(all="ignore"):
         for exercise in exercises:
             text = submission.files.get(exercise.name)
-            if isinstance(text, str):
-                verdicts[exercise.name] = Verdict(False, text)
-            elif text is None:
-                verdicts[exercise.name] = None
+            if not isinstance(text, bytes):
+                verdicts[exercise.name] = None if text is None else Verdict(False, text)
             else:
                 try:
                     verdicts[exercise.name] = judge_apart(exercise, text, seconds=seconds)

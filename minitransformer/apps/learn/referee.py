@@ -15,6 +15,7 @@ from minitransformer.apps.learn.book import command
 from minitransformer.apps.learn.language import fill, said
 from minitransformer.apps.learn.verdict import Unsolved, Wrong, judge_all_cases, refuse_unsolved
 from minitransformer.apps.learn.watch import is_the_learners, watch
+from minitransformer.files import reason
 
 PACKAGE = Path(__file__).parents[1]
 """Its files are no learner's."""
@@ -83,7 +84,7 @@ def execute(exercise: Exercise, path: Path) -> dict[str, Any]:
         anew = command("reset", exercise.name, folder=path.parents[1])
         raise Wrong(f"There is no file {path}. `{anew}` makes it anew.") from error
     except (OSError, UnicodeDecodeError) as error:
-        raise Wrong(f"{path} cannot be read: {error}") from error
+        raise Wrong(f"{path} cannot be read: {reason(error)}") from error
     try:
         code = compile(source, str(path), "exec")
     except (SyntaxError, ValueError) as error:  # a ValueError is about characters that no source may contain

@@ -14,6 +14,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
 
 from minitransformer.apps.plots.colours import FAINT, STYLES
+from minitransformer.console import counted
 
 Place = tuple[int, int]
 """A layer and a position in it; layer 0 is the inputs."""
@@ -43,7 +44,7 @@ def table1_picture(result: Mapping[str, Any]) -> Figure:
         norms = row["gradients"]["norms"]
         gradients.semilogy(
             range(len(norms)), norms, linestyle=style[2], color=style[0], linewidth=1.5,
-            label=_some(row["gradients"]["layers"], "layer"),
+            label=counted(row["gradients"]["layers"], "layers"),
         )  # fmt: skip
     sizes = ", ".join(f"{size} {example[size]}" for size in ("d", "k", "r"))
     _dress(operations, f"operations of a layer; {sizes}", "n", "floating-point operations", FuncFormatter(_large))
@@ -80,8 +81,8 @@ def _draw_graphs(graphs: Iterable[Axes], result: Mapping[str, Any]) -> None:
     for axes, (name, row), (colour, _, _) in zip(graphs, result["layers"].items(), STYLES, strict=True):
         steps = draw_graph(axes, row["graph"], drawn["n"], colour)
         axes.set_title(f"{name}{at.get(name, '')}", loc="left", size=11, color=colour, weight="bold")
-        layers = _some(max(arrow[2] for arrow in row["graph"]), "layer")
-        axes.set_xlabel(f"{layers}; from input 1 to output {drawn['n']}: {_some(steps, 'step')}", size=9)
+        layers = counted(max(arrow[2] for arrow in row["graph"]), "layers")
+        axes.set_xlabel(f"{layers}; from input 1 to output {drawn['n']}: {counted(steps, 'steps')}", size=9)
 
 
 def _draw_paths(axes: Axes, result: Mapping[str, Any]) -> None:
@@ -192,7 +193,3 @@ def _dress(axes: Axes, title: str, xlabel: str, ylabel: str, numbers: FuncFormat
 
 def _large(value: float, _: int | None) -> str:
     return f"{value / 1e9:g} G" if value >= 1e9 else f"{value / 1e6:g} M"
-
-
-def _some(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
