@@ -606,7 +606,7 @@ def test_the_folder_of_with_is_used_wherever_it_is(own_run, tmp_path, capsys):
     moved = own.rename(tmp_path / "elsewhere")
     assert f"in {own}, which no longer exists" in run(capsys, "translate", str(out), "--", "one")[2]
     assert (
-        f"1 of this model's parts are functions in {moved}"
+        f"1 of this model's parts is a function in {moved}"
         in (run(capsys, "translate", str(out), "--with", str(moved), "--", "one")[2])
     )
     spoil(moved, "warm-up", "return d_model", "return 1 * d_model")

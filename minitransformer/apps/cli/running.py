@@ -8,7 +8,6 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import partial
 from types import ModuleType
 
 from minitransformer.apps.cli.errors import UsageError, one_line
@@ -47,7 +46,10 @@ def run_parsed(parse: Callable[[], argparse.Namespace], commands: Mapping[str, M
 
 def run_command(args: argparse.Namespace, command: ModuleType) -> int:
     """Run a command, print its error if there is one, and return its exit status."""
-    complain = partial(print, f"minitransformer {args.command}:", file=sys.stderr)
+
+    def complain(words: object) -> None:
+        print(f"minitransformer {args.command}: {words}", file=sys.stderr)
+
     try:
         start_ranks(args)
         if hasattr(args, "backend"):
