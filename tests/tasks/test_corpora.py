@@ -131,7 +131,7 @@ def test_what_cannot_be_is_refused(files, changes, message):
 
 def test_one_source_cannot_be_shared_out(tmp_path):
     (tmp_path / "one.tsv").write_text("a\tb\na\tc\n")
-    with pytest.raises(ValueError, match="found 1 different source sentences, expected at least 2"):
+    with pytest.raises(ValueError, match="found 1 different source sentence, expected at least 2"):
         corpus("text", source=f"{tmp_path}/one.tsv")
 
 

@@ -34,8 +34,7 @@ def run(args: argparse.Namespace) -> int:
     with refusing(args):
         found = train_variations(args.out, variations(rows, **options), args.seeds, tell)
     results = [(row, found[row.name]) for row in rows]
-    for line in format_table(results):
-        print(line)
+    print(*format_table(results), sep="\n")
     if len(args.seeds) > 1:
         print("", *format_means(results), sep="\n")
     return 0

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from minitransformer import training
+from minitransformer.console import counted
 from minitransformer.decoding import Diverged
 
 
@@ -94,7 +95,7 @@ def train_variations(
         found[name].append(result)
         tell(
             f"{number} of {len(runs)}: {name}, seed {wanted.seed}: loss {result.loss:.4f} after "
-            f"{wanted.training.steps:,} steps, {result.seconds:.0f} s"
+            f"{counted(wanted.training.steps, 'steps')}, {result.seconds:.0f} s"
         )
     return found
 
