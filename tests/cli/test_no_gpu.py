@@ -75,6 +75,15 @@ def test_the_environment_variable_says_the_same(monkeypatch, tmp_path, capsys, c
     assert not out.exists()
 
 
+def test_what_needs_the_processor_is_refused_on_a_gpu(monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "cupy", double)
+    expected = toml_table(__file__, "ON_A_GPU")
+    assert [main([*line.split(), "--backend", "cupy"]) for line in expected] == [2] * len(expected)
+    assert capsys.readouterr().err.splitlines() == [*expected.values()]
+    assert not any(tmp_path.iterdir())
+
+
 def test_here_as_it_is(tmp_path):
     """The program itself, with the CuPy and the GPU that there are."""
     command = [sys.executable, "-m", "minitransformer", "train", "copy", "--steps", "2", "--held-out", "5"]

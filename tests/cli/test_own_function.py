@@ -135,6 +135,13 @@ def test_the_cause_of_an_error_is_shown(gradcheck):
     assert 'own_function.py"' not in out
 
 
+def test_the_package_of_bfloat16_is_loaded(gradcheck, monkeypatch):
+    names = []
+    monkeypatch.setattr(own_function.pkgutil, "resolve_name", names.append)
+    gradcheck("own_layers:project", *SIGNATURE, "--dtype", "bfloat16")
+    assert names[0] == "ml_dtypes"
+
+
 @cases_from_toml
 def test_what_cannot_be_checked_is_refused(gradcheck, arguments, message):
     status, out, errors = gradcheck(*arguments)

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
+from toml_cases import toml_table
 
 from minitransformer.apps.cli import COMMANDS, main, processes, running
-from minitransformer.apps.cli.processes import quiet
 from minitransformer.training import RunFolder
 
 
@@ -29,7 +29,7 @@ def run_in(ranks, monkeypatch, run):
     monkeypatch.setattr(running, "start_ranks", lambda args: None)
     monkeypatch.setattr(running, "launched_rank", lambda: ranks.rank)
     args = SimpleNamespace(command="paths", ranks=ranks)
-    return running.run_parsed(lambda: args, {"paths": SimpleNamespace(run=run)})
+    return running.run_parsed(lambda: print("parsed") or args, {"paths": SimpleNamespace(run=run)})
 
 
 @pytest.fixture(autouse=True)
@@ -38,11 +38,10 @@ def without_waiting(monkeypatch):
     monkeypatch.setattr(processes, "LAST_WORDS", 0)
 
 
-@pytest.mark.parametrize(("rank", "printed"), [(None, "words\n"), (0, "words\n"), (1, ""), (2, "")])
-def test_the_first_process_prints(capsys, rank, printed):
-    with quiet(rank):
-        print("words")
-    assert capsys.readouterr().out == printed
+@pytest.mark.parametrize(("rank", "printed"), [(None, "parsed\nwords\n"), (0, "parsed\nwords\n"), (1, ""), (2, "")])
+def test_the_first_process_prints(monkeypatch, capsys, rank, printed):
+    assert run_in(Processes(rank), monkeypatch, lambda args: print("words") or 0) == 0
+    assert capsys.readouterr() == (printed, "")
 
 
 def test_an_error_is_told_with_the_number_of_its_process(monkeypatch, capsys):
@@ -70,7 +69,9 @@ def test_a_command_for_one_process_is_refused_in_several(monkeypatch, capsys):
     assert main(["paths"]) == 0
     monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "2")
     assert main(["paths"]) == 2
-    assert "paths runs in one process; start it without mpiexec or srun" in capsys.readouterr().err
+    monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "two\n")
+    assert main(["paths"]) == 2
+    assert capsys.readouterr().err.splitlines() == toml_table(__file__, "SEVERAL")
 
 
 @pytest.mark.parametrize(

@@ -162,6 +162,8 @@ def test_data_arrive_as_they_were_sent():
     assert generator.integers(2**60) == rng.integers(2**60)
     assert (writer.generators, reader.generators) == ([rng], [generator])
     assert Writer({}).generators == []
+    others = reader.read(writer.write([object(), range(10**6), iter([]), np.zeros(2, "M8[D]")]))
+    assert [type(one).__name__ for one in others] == ["object", "range", "list_iterator", "array of datetime64[D]"]
 
 
 @pytest.mark.parametrize(

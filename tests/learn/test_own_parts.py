@@ -6,6 +6,7 @@ import pickle
 import re
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,11 +15,11 @@ from printed import whole_output as whole_output
 from toml_cases import cases_from_toml
 
 from minitransformer import ops
-from minitransformer.apps.cli import main
+from minitransformer.apps.cli import main, own_parts
+from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.cli.model_drawing import draw_model
-from minitransformer.apps.cli.own_parts import try_own_parts
-from minitransformer.apps.learn import bank, find
-from minitransformer.apps.learn.child import Limits
+from minitransformer.apps.learn import Verdict, bank, find
+from minitransformer.apps.learn.child import Ended, Limits
 from minitransformer.apps.learn.model import (
     PARTS,
     Parts,
@@ -29,9 +30,9 @@ from minitransformer.apps.learn.model import (
     record,
     try_parts,
 )
+from minitransformer.apps.learn.model import trial as trials
 from minitransformer.apps.learn.model.passes import PASSES
 from minitransformer.apps.learn.model.training import TRAINING
-from minitransformer.apps.learn.model.trial import engine_gradients
 from minitransformer.apps.plots.own_parts import parts_figure
 from minitransformer.autograd import Tensor
 from minitransformer.data import all_batches
@@ -122,6 +123,48 @@ def test_right_answers_agree_with_the_engine_and_leave_their_times(solved):
     assert found.together > 0
     assert {"softmax-backward", "walk-back", "adam-step"} <= found.times.keys()
     assert found.own_gradients
+
+
+def test_the_shortest_of_several_steps_counts(solved, monkeypatch):
+    steps = [(3.0, {"adam-step": 1.0}, True), (2.0, {"adam-step": 0.5}, False), (5.0, {}, True)]
+    monkeypatch.setattr(trials, "_steps", lambda setting: [4.0, 1.5, 3.0])
+    monkeypatch.setattr(trials, "_examine_all", lambda *_: {"adam-step": Verdict(True, "")})
+    monkeypatch.setattr(trials, "run_in_child", lambda *_, **__: steps)
+    found = trial(solved)
+    assert (found.engine, found.together, found.times, found.own_gradients) == (1.5, *steps[1])
+
+
+def test_a_clock_gives_each_part_the_time_that_it_takes_by_itself(monkeypatch, tmp_path):
+    times, clock = iter([1.0, 3.0, 7.0, 15.0, 31.0, 63.0, 127.0, 255.0]), trials.Clock()
+    monkeypatch.setattr(trials, "time", SimpleNamespace(perf_counter=lambda: next(times)))
+    parts = clock.watch(Parts(tmp_path, {"inner": lambda: 8, "outer": lambda: inner() + inner()}))
+    inner = parts.functions["inner"]
+    assert (parts.functions["outer"](), inner()) == (16, 8)
+    assert clock.seconds == {"inner": 4.0 + 16.0 + 128.0, "outer": 62.0 - 4.0 - 16.0}
+
+
+def test_a_training_tries_its_parts_on_its_first_batch(monkeypatch, tmp_path):
+    one, told = trainer(), []
+
+    def try_parts(*given, tell):
+        told.extend(given)
+        raise Ended("Line 3 was stopped.")
+
+    monkeypatch.setattr(own_parts.model, "try_parts", try_parts)
+    with pytest.raises(UsageError, match=r"^a training step with your functions failed: Line 3 was stopped\.$"):
+        own_parts.try_own_parts(own_parts.Choice(tmp_path, {"warm-up"}), one, False)
+    assert (*told[0][:3], told[1]) == (
+        tmp_path,
+        one.configuration,
+        (len(one.source), len(one.target), False),
+        {"warm-up"},
+    )
+    assert len(one.source) != len(one.target)
+    for found, expected in zip(told[0].batch, next(iter(one.batches.epoch(0))), strict=True):
+        np.testing.assert_array_equal(found, expected)
+    several = SimpleNamespace(own=tmp_path, but=[], anyway=False, solved=False, ranks=SimpleNamespace(size=2))
+    with pytest.raises(UsageError, match=r"^--with works in one process; leave out mpiexec$"):
+        own_parts.chosen_parts(several)
 
 
 @pytest.mark.parametrize(
@@ -241,7 +284,7 @@ def refuse(*_, **__):
 def test_with_every_part_the_learners_no_backward_pass_of_the_engine_is_executed(solved, changes):
     own = trainer(**changes)
     batch = next(iter(own.batches.epoch(0)))
-    with standing_in(dict.fromkeys(engine_gradients(), refuse)):
+    with standing_in(dict.fromkeys(trials.engine_gradients(), refuse)):
         with pytest.raises(AssertionError, match="of the engine was executed"):
             shared_step(own.model.train(), own.optimiser, batch, 0.01, 0.1)
         with Parts.open(solved).in_place():
@@ -277,7 +320,7 @@ def test_a_decoder_alone_is_trained_by_own_parts(solved, tmp_path, changes):
     engine, own = text_trainer(tmp_path, **changes), text_trainer(tmp_path, **changes)
     batch = next(all_batches(engine.batches))
     losses = [shared_step(engine.model.train(), engine.optimiser, batch, 0.01, 0.1) for _ in range(3)]
-    with standing_in(dict.fromkeys(engine_gradients(), refuse)), Parts.open(solved).in_place():
+    with standing_in(dict.fromkeys(trials.engine_gradients(), refuse)), Parts.open(solved).in_place():
         for loss in losses:
             found = shared_step(own.model.train(), own.optimiser, batch, 0.01, 0.1)
             assert float(found) == pytest.approx(float(loss), rel=1e-4)
@@ -467,7 +510,7 @@ def test_a_run_with_own_parts_from_training_to_translation(drawing, tmp_path, mo
     monkeypatch.chdir(own.parent)
     out = tmp_path / "run"
     words = ("--with", "my-exercises", "--but", "softmax-backward", "--out", str(out))
-    slow = lambda *args: try_own_parts(*args)._replace(together=5400.0)  # noqa: E731
+    slow = lambda *args: own_parts.try_own_parts(*args)._replace(together=5400.0)  # noqa: E731
     monkeypatch.setattr("minitransformer.apps.cli.train.try_own_parts", slow)
     with drawing():
         status, told, _ = run(capsys, "train", *words, *FLAGS)

@@ -99,5 +99,6 @@ def _diagnose(case: clinic.Case, folder: Path, name: str) -> int:
     print(fill(words))
     if right:
         clinic.Chart.read(folder).noted(folder, "diagnosed", case.number)
-    print(fill(f"(measured by --ask {clinic.CAUSES[name].ask})"))
+    option = f"--ask {clinic.CAUSES[name].ask}"  # whole, so that no part of it is translated
+    print(fill(f"(measured by {option})"))
     return 0 if right else 1

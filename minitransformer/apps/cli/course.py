@@ -99,11 +99,10 @@ def _grade(args: argparse.Namespace) -> int:
 
 def _exercises_of(number: int) -> Sequence[Exercise]:
     """Return the exercises of a week."""
-    with_exercises = {week.number: week.exercises for week in weeks() if week.exercises}
-    if number not in with_exercises:
-        numbers = ", ".join(map(str, with_exercises))
-        raise UsageError(f"--week: found {number}, expected a week with exercises: {numbers}")
-    return with_exercises[number]
+    numbered = {week.number: week.exercises for week in weeks() if week.exercises}
+    if number not in numbered:
+        raise UsageError(f"--week: found {number}, expected a week with exercises: {', '.join(map(str, numbered))}")
+    return numbered[number]
 
 
 def _read_weights(args: argparse.Namespace, exercises: Sequence[Exercise]) -> dict[str, float]:
