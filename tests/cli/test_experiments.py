@@ -71,21 +71,8 @@ def test_extrapolation_of_positions(monkeypatch, tmp_path, capsys):
         return measure_positions(replace(SHORT, steps=sizes.steps), tell, **options)
 
     monkeypatch.setattr("minitransformer.apps.cli.extrapolation.measure_positions", measure)
-    arguments = [
-        "--steps",
-        "2",
-        "--tasks",
-        "recall",
-        "copy",
-        "--positions",
-        "rotary",
-        "none",
-        "rotary",
-        "--seeds",
-        "5",
-        "0",
-    ]
-    out, result = run(tmp_path, capsys, "extrapolation", *arguments)
+    arguments = "--steps 2 --tasks recall copy --positions rotary none rotary --seeds 5 0"
+    out, result = run(tmp_path, capsys, "extrapolation", *arguments.split())
     assert given == [(2, Path("runs/extrapolation"))]
     assert result["seeds"] == [5, 0]
     assert {*result["tasks"]} == {"recall", "copy"}

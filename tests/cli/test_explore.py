@@ -88,13 +88,18 @@ def test_what_is_wrong_is_said_before_a_server_starts(run, tmp_path, monkeypatch
 
 
 def test_a_port_in_use_is_named(run, monkeypatch, capsys):
+    tried = []
+
     def bind(server):
+        tried.append(server.server_address[1])
         raise OSError(1, "in use")
 
     monkeypatch.setattr(Explorer, "server_bind", bind)
     assert main(["explore", run, "--port", "8642", "--no-browser"]) == 2
     said = "port 8642 cannot be used: in use; choose another one, or leave the port out"
     assert capsys.readouterr() == ("", f"minitransformer explore: {said}\n")
+    assert main(["explore", run, "--no-browser"]) == 2
+    assert tried == [8642, *range(8642, 8662), 0]
 
 
 def test_a_sentence_is_saved(run, tmp_path, monkeypatch, capsys):

@@ -5,13 +5,11 @@ import sys
 from types import SimpleNamespace
 from unittest.mock import MagicMock
 
-import pytest
 from toml_cases import cases_from_toml
 
 from minitransformer.apps.cli import progress
 from minitransformer.decoding import Diverged
 
-pytestmark = pytest.mark.numpy_only("no array is made")
 ENDS = {"interrupted": KeyboardInterrupt(), "diverged": Diverged("the loss is not a finite number after step 9")}
 
 

@@ -309,20 +309,8 @@ def test_a_full_disk_stops_training_and_names_the_checkpoint_that_stays(files, t
 
 
 def test_early_stopping(files, tmp_path, capsys):
-    more = [
-        "--steps",
-        "40",
-        "--evaluate-every",
-        "1",
-        "--patience",
-        "2",
-        "--schedule",
-        "inverse_sqrt",
-        "--peak",
-        "1e-12",
-    ]
-    more += ["--best-by", "exact_match"]
-    assert train(files, tmp_path / "run", *more) == 0
+    more = "--steps 40 --evaluate-every 1 --patience 2 --schedule inverse_sqrt --peak 1e-12 --best-by exact_match"
+    assert train(files, tmp_path / "run", *more.split()) == 0
     assert "stopped at step 3: 2 measurements without improvement" in capsys.readouterr().out
     assert RunFolder(tmp_path / "run").checkpoints.load().state["step"] == 3
     assert main(["average", str(tmp_path / "run"), "--last", "2"]) == 0  # where it stopped counts, every 2 steps or not

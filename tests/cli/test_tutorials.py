@@ -49,12 +49,6 @@ def test_jupyterlab_opens_a_copy_of_the_first_tutorial(clone, capsys):
     assert capsys.readouterr() == (said, "")
 
 
-def test_a_tutorial_is_chosen_by_its_number(clone):
-    assert main(["tutorials", "3", "--no-browser"]) == 3
-    assert "--LabApp.default_url=/lab/tree/my-tutorials/03-third.ipynb" in clone.commands[0]
-    assert clone.commands[0][-1] == "--no-browser"
-
-
 @cases_from_toml
 def test_a_translation_is_opened_where_it_is_the_readers_language(
     clone, monkeypatch, environment, remembered, number, opened
@@ -68,8 +62,9 @@ def test_a_translation_is_opened_where_it_is_the_readers_language(
     Book(clone.path, language=remembered).save()
     monkeypatch.chdir(clone.path)
     monkeypatch.setenv("MINITRANSFORMER_LANG", environment)
-    assert main(["tutorials", number]) == 3
+    assert main(["tutorials", number, "--no-browser"]) == 3
     assert f"--LabApp.default_url=/lab/tree/my-tutorials/{opened}.ipynb" in clone.commands[0]
+    assert clone.commands[0][-1] == "--no-browser"
     copy = clone.path / "my-tutorials" / "ko" / "02-second.ipynb"
     assert copy.read_text(encoding="utf-8") == "as shipped: in Korean"
     assert copy in clone.trusted[0]

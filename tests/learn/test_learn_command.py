@@ -4,7 +4,6 @@ import functools
 import io
 import multiprocessing
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -64,16 +63,10 @@ def test_what_is_to_be_typed_names_exercise_and_folder(learn, tmp_path, monkeypa
     learn("list")
     wrong = find("chain-rule").solution.replace("return", "return 2 *")
     (learn.folder / find("chain-rule").file).write_text(wrong)
-    text = " ".join(learn("check", "chain-rule")[1].split())
-    assert f"`minitransformer learn hint chain-rule --folder {learn.folder}`" in text
     assert main(["learn", "check", "chain-rule"]) == 1  # in the default folder, which it is
     assert "`minitransformer learn hint chain-rule` shows" in capsys.readouterr().out
     other = tmp_path / "other"
     assert main(["learn", "list", "--folder", str(other)]) == 0
-    capsys.readouterr()
-    assert main(["learn", "check", str(other / find("chain-rule").file)]) == 2
-    assert f"choose your folder with --folder {other}" in capsys.readouterr().err
-    assert main(["learn", "check", str(other / find("chain-rule").file), "--folder", str(other)]) == 1
     (other / find("chain-rule").file).unlink()
     verdict = judge_file(find("chain-rule"), other / find("chain-rule").file)
     assert f"`minitransformer learn reset chain-rule --folder {other}` makes it anew" in verdict.words
@@ -97,29 +90,10 @@ def test_reset_keeps_what_was_written(learn):
     path.write_text("first try")
     learn("reset", "chain-rule")
     path.write_text("second try")
-    status, text = learn("reset", "chain-rule")
-    assert status == 0
-    assert "is kept in" in text
+    assert learn("reset", "chain-rule")[0] == 0
     assert path.read_text() == find("chain-rule").text
     kept = sorted(path.parent.glob("*chain_rule.kept-*"))
     assert [one.read_text() for one in kept] == ["first try", "second try"]
-    assert "You had not changed it" in learn("reset", "chain-rule")[1]
-
-
-def test_a_hint_breaks_no_name_of_an_exercise(learn):
-    assert " layer-norm-backward," in learn("hint", "encoder-layer-backward")[1]
-
-
-def test_the_list_names_the_trainings(learn):
-    text = " ".join(learn("list")[1].split())
-    third, fourth = text.index("3. Arrays"), text.index("4. Finite differences")
-    assert f"then: `minitransformer learn train 3 --folder {learn.folder}`" in text[third:fourth]
-    assert "then: " not in text[fourth : text.index("5. Softmax")]
-    assert f"then: `minitransformer train copy --with {learn.folder} --solved`" in text[text.index("6. Attention") :]
-    ninth, tenth = text.index("9. Training and decoding"), text.index("10. ")
-    assert f"then: `minitransformer train --with {learn.folder}`" in text[ninth:tenth]
-    assert f"then: `minitransformer train --with {learn.folder} --norm rms" in text[tenth:]
-    assert re.findall(r"([\w-]+) optional: ", text) == ["fast-to-the-last-bit"]
 
 
 def test_progress_that_cannot_be_read_is_put_aside(learn):
@@ -246,8 +220,7 @@ def test_the_folder_is_found_from_inside_it(learn, monkeypatch, tmp_path, capsys
     assert Path("other", ".progress.json").is_file()
 
 
-def test_the_list_names_its_folder_and_what_to_read_can_be_opened(learn, monkeypatch, tmp_path):
-    assert f", in {learn.folder}\n" in learn("list")[1]
+def test_what_to_read_can_be_opened(learn, monkeypatch, tmp_path):
     monkeypatch.chdir(Path(__file__).parents[2])
     assert "read: tutorials/02-a-derivative-on-a-graph.ipynb\n" in learn("next")[1]
     monkeypatch.chdir(tmp_path)
@@ -325,26 +298,10 @@ def test_in_a_notebook(capsys):
         mt.learn.check("nothing-of-the-kind", None)
 
 
-@pytest.mark.parametrize(
-    ("found", "expected", "words"),
-    [
-        (..., 0.5, "replace the `...`, then run this cell again."),
-        ([1.0, ...], np.ones(2), "replace the `...`, then run this cell again."),
-        (0.4, 0.5, "right."),
-        (0.3, 0.5, "is not right yet."),
-        ([1.0, 2.0], np.array([1.0, 1.0]), "1 of 2 are wrong"),
-        (None, 0.5, "is None: is there a `return`?"),
-        ({"b", "a"}, {"a", "b"}, "right."),
-        (["b", "a"], ["a", "b"], "['b', 'a'] is not right yet."),
-        (..., ["a", "b"], "replace the `...`, then run this cell again."),
-        ("a", 0.5, "should be a number, but it is a str."),
-    ],
-)
-def test_a_question_in_a_notebook_that_is_no_exercise(capsys, found, expected, words):
-    mt.learn.compare("the answer", found, expected, tolerance=0.25)
-    text = capsys.readouterr().out
-    assert text.startswith("the answer: ")
-    assert words in " ".join(text.split())
+@cases_from_toml
+def test_a_question_in_a_notebook_that_is_no_exercise(capsys, found, expected, said):
+    mt.learn.compare("the answer", eval(found, {"np": np}), eval(expected, {"np": np}), tolerance=0.25)
+    assert capsys.readouterr().out == said
 
 
 @pytest.mark.parametrize("exercise", bank(), ids=lambda exercise: exercise.name)
