@@ -85,7 +85,7 @@ def test_the_command_names_what_is_missing_and_keeps_an_edited_file(solved, caps
     words = ["learn", "assemble", "--folder", str(solved.folder)]
     assert main(words) == 1
     assert capsys.readouterr().out == (
-        "30 of the 31 functions are right; these are missing:\n\n"
+        "Right: 30 of 31 functions. These are missing:\n\n"
         "  adam-step                    The TODO is not done yet: its place is marked.\n"
     )
     path.write_text(find("adam-step").solution, encoding="utf-8")

@@ -545,7 +545,7 @@ def test_training_does_not_start_with_a_file_that_cannot_be_used(impatient, tmp_
     monkeypatch.chdir(tmp_path)
     status, told, error = run(capsys, "train", "--with", "mine", "--anyway", *FLAGS)
     assert status == 2
-    assert "1 of 39 parts are yours, 3 wrong" in told
+    assert "1 of 39 parts is yours, 3 wrong" in told
     for name, line in (("xavier", "is not Python"), ("warm-up", "Line 15, in learning_rate, was still running")):
         assert f"{name} is wrong ({Path('mine') / find(name).file}):\n\n" in told
         assert line in told
@@ -553,7 +553,7 @@ def test_training_does_not_start_with_a_file_that_cannot_be_used(impatient, tmp_
     assert error.endswith(but)
     assert not (tmp_path / "runs").exists()
     status, told, _ = run(capsys, "train", "--with", "mine", "--solved", "--out", "run", *FLAGS)
-    assert (status, "1 of 39 parts are yours, 3 wrong" in told) == (0, True)
+    assert (status, "1 of 39 parts is yours, 3 wrong" in told) == (0, True)
     assert [*json.loads((tmp_path / "run" / "parts.json").read_text())["parts"]] == ["adam-step"]
 
 
@@ -565,7 +565,7 @@ def test_ctrl_c_ends_the_check(impatient, tmp_path, monkeypatch, capsys):
     def interrupt(words):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("minitransformer.apps.cli.own_parts._tell", interrupt)
+    monkeypatch.setattr(own_parts, "partial", lambda *_, **__: interrupt)
     status, _, error = run(capsys, "train", "--with", "mine", *FLAGS)
     assert (status, error) == (130, "interrupted\n")
     assert multiprocessing.active_children() == []
@@ -661,7 +661,7 @@ def test_a_folder_that_is_gone_is_noted_in_few_words(own_run, monkeypatch, capsy
     own.rename(own.parent / "elsewhere")
     monkeypatch.chdir(own.parent)
     error = run(capsys, "translate", str(out), "--", "one")[2]
-    assert f"functions in {own}, which no longer exists (--with names another folder); the engine's are used" in error
+    assert f"a function in {own}, which no longer exists (--with names another folder); the engine's are used" in error
     assert "no longer solved" not in error
     assert "training must continue with the functions that it started with" in run(capsys, "resume", str(out))[2]
 
