@@ -27,11 +27,11 @@ def keep_rules(case: Case, rng: np.random.Generator) -> Result:
     # The axes are in reverse order in memory, as after a transpose: backward must not rely on C order.
     signs = rng.choice((-1.0, 1.0), value.shape[::-1])
     d_output = asarray((rng.uniform(0.5, 2.0, value.shape[::-1]) * signs).T)
-    kept = [x.copy() for x in arrays_in(saved)]
-    d_kept = d_output.copy()
+    kept, d_kept = [x.copy() for x in arrays_in(saved)], d_output.copy()
 
     gradients = case.backward(saved, d_output)
     unchanged("backward")
+    case.require(len([*arrays_in(saved)]) == len(kept), "backward adds to or takes from the saved values")
     for x, old in zip(arrays_in(saved), kept, strict=True):
         case.require(same_bits(x, old), f"backward wrote into a saved array of shape {x.shape}")
     case.require(same_bits(d_output, d_kept), "backward wrote into d_output")
