@@ -168,12 +168,6 @@ def test_what_float32_loses_far_away_is_no_excuse():
         prove(far, (X.astype(np.float32).astype(np.float64),))
 
 
-def test_inputs_above_a_hundred_are_not_compared_in_float32():
-    x = X / np.abs(X).max()
-    assert prove(square(), (99 * x,)).float32 is not None
-    assert prove(square(), (101 * x,)).float32 is None
-
-
 def test_a_missing_gradient_is_caught():
     refused("zero everywhere", backward=lambda x, d: (None,))
 
