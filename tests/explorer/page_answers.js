@@ -156,11 +156,11 @@ export function windowOf(key, shape, { at = [], rows, columns }) {
 export const difference = { value: 0.123456789, gradient: 0.25, estimate: 0.25000001, relative_error: 4e-8, curve: [[0.1, 0.26, 0.04], [0.01, 0.2501, 4e-4], [0.001, 0.25000001, 4e-8], [1e-8, 0.25, 0]] };
 
 /** Return weights, gradients and attention at each checkpoint. */
-export function trainingOf(key = "", { steps = [10, 20, 30] } = {}) {
+export function trainingOf(key = "", { steps = [10, 20, 30] } = {}, text = TEXT) {
   const norms = (factor) => Object.fromEntries(["encoder.layers.0.feed_forward.w1", "encoder.layers.0.feed_forward.b1", "decoder.layers.0.feed_forward.w1", "target_embedding.table"]
     .map((name, i) => [name, steps.map((step) => factor * (i + 1) * step)]));
   const places = [["encoder.layers.0.self_attention", 4, 4], ["decoder.layers.0.self_attention", 3, 3], ["decoder.layers.0.cross_attention", 3, 4]].filter(([place]) => place.startsWith(key));
-  return { steps, loss: steps.map((step) => 30 / step), translations: steps.map((step) => `zwei ${step}`), norms: norms(0.1), gradient_norms: norms(1e-4),
+  return { steps, loss: steps.map((step) => (15 + text.length) / step), translations: steps.map((step) => `${text === TEXT ? "zwei" : text} ${step}`), norms: norms(0.1), gradient_norms: norms(1e-4),
     attention: steps.filter((_, i) => i !== 1).flatMap((checkpoint) => places.map(([place, rows, columns]) => ({ checkpoint, key: place, shape: [HEADS, rows, columns],
       values: base64(valuesOf(`${checkpoint} ${place}.weights`, [HEADS, rows, columns])) }))) };
 }

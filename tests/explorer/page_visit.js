@@ -30,7 +30,7 @@ export function serve({ model = {}, trace = {}, training = {}, refuse = () => nu
       const found = kept.get(id), plain = key.replace(/^d:/, ""), lines = found.steps.flatMap((step) => [...step.forward, ...step.backward]);
       return windowOf(key, [...found.steps, ...found.parameters, ...lines].find((one) => one.key === plain || one.key === key).shape, window);
     },
-    training: ({ key }) => trainingOf(key, training),
+    training: ({ key, text }) => trainingOf(key, training, text),
   };
   globalThis.fetch = async (name, { body, ...options }) => {
     assert.deepEqual(options, { method: "POST", headers: { "Content-Type": "application/json" } });
