@@ -461,9 +461,10 @@ def test_scatter_add_keeps_the_type():
 # Random numbers and slices
 
 
-def test_random_bits_are_uniform():
+@pytest.mark.parametrize("generator", [np.random.PCG64, np.random.MT19937, np.random.PCG64DXSM])
+def test_random_bits_are_uniform(generator):
     n, cells = 400_003, 256
-    bits = arrays.random_bits(np.random.default_rng(3), (n,))
+    bits = arrays.random_bits(np.random.Generator(generator(3)), (n,))
     assert bits.dtype == np.uint16
     for part in (bits >> 8, bits & 255, bits[::4] >> 8, bits[3::4] & 255):  # high and low bytes, each quarter of a word
         expected = part.size / cells
@@ -657,10 +658,11 @@ def test_rows_and_draws_differ():
         assert (a != b).mean() > 0.9
 
 
-def test_a_plain_generator_draws_too():
-    bits = arrays.random_bits(np.random.default_rng(0), (3, 5))
-    assert bits.shape == (3, 5)
-    assert arrays.random_bits(np.random.default_rng(0), ()).shape == ()
+@pytest.mark.parametrize("shape", [(), (3, 5), (6, 2, 8)])
+def test_a_plain_generator_draws_the_same(shape):
+    plain, rows = np.random.Generator(np.random.PCG64DXSM(3)), rows_generator()
+    np.testing.assert_array_equal(arrays.random_bits(plain, shape), arrays.random_bits(rows, shape))
+    assert plain.bit_generator.state == rows.bit_generator.state
 
 
 def test_row_dot_is_the_sum_of_products_along_the_last_axis():
