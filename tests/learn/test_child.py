@@ -119,3 +119,20 @@ def test_no_thread_reads_the_stack_while_it_changes(tmp_path):
 
     limits = child.Limits(patience=0.01, seconds=10)
     assert [*child.run_in_child(work, [tmp_path], limits, tell=print)] == [2]  # the other one is the timer that ends it
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits the memory")
+def test_the_limit_of_memory_is_the_earlier_one_afterwards():
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    for limit, more in ((2**45, 2**40), (2**45, 2**46)):
+        resource.setrlimit(resource.RLIMIT_AS, (limit, before[1]))
+        try:
+            with child.limit_memory(more):
+                inside = resource.getrlimit(resource.RLIMIT_AS)
+            after = resource.getrlimit(resource.RLIMIT_AS)
+        finally:
+            resource.setrlimit(resource.RLIMIT_AS, before)
+        assert more < inside[0] < more + 2**37 if more < limit else inside[0] == limit
+        assert (inside[1], after) == (before[1], (limit, before[1]))

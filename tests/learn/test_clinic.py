@@ -10,10 +10,12 @@ import json
 import os
 import subprocess
 from itertools import permutations
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
+from approved import check_approved
 from toml_cases import cases_from_toml
 
 from minitransformer import nn
@@ -85,6 +87,7 @@ def test_each_patient_has_one_fault_that_nothing_names():
         changed = [line for line in lines if line not in sound]
         assert len(changed) == 1 - (len(sound) - len(lines))
         assert not any("#" in line for line in changed)
+        check_approved(Path(__file__).parent / "approved_patients" / f"{case.name}.txt", case.text)
 
 
 def test_a_comparison_of_two_patients_shows_no_fault():
@@ -110,7 +113,7 @@ def test_a_healthy_training_gives_no_sign_of_any_fault(report):
     assert len(report["samples"]) == 1  # a fifth of three rows, and at least one
 
 
-def test_the_healthy_script_writes_the_token_with_the_highest_score_and_warms_up():
+def test_the_healthy_script_writes_the_token_with_the_highest_score_and_warms_up(report):
     script, source = module(healthy(), STEPS=2, WARMUP=2, BATCH=6), np.array([[3, 4, 5, END], [6, END, 0, 0]])
     model = script.train(lambda *_: None)
     written = script.write(model, source)
@@ -119,6 +122,7 @@ def test_the_healthy_script_writes_the_token_with_the_highest_score_and_warms_up
     np.testing.assert_array_equal(written, logits.argmax(axis=-1))
     rates = [module(healthy()).learning_rate(step) for step in (1, 50, 100, 175, 250)]
     np.testing.assert_allclose(rates, [0.00025, 0.0125, 0.025, 0.025 * 76 / 151, 0.025 / 151])
+    assert report["rates"] == [0.0125, 0.025, 0.025 * 2 / 3, 0.025 / 3]
 
 
 @pytest.mark.parametrize("cause", ["labels-not-shifted", "padding-in-the-loss", "positions-missing", "mask-inverted"])
