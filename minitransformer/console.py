@@ -110,5 +110,5 @@ def fill(text: str, first: str = "", rest: str = "") -> str:
 
 
 def counted(number: int, nouns: str) -> str:
-    """Return how many there are of something, given in the plural: ``1 step``, ``1,000 steps``."""
+    """Return how many there are of something, given by a plural that only adds an s: ``1 step``, ``1,000 steps``."""
     return f"{number:,} {nouns.removesuffix('s') if number == 1 else nouns}"

@@ -113,7 +113,7 @@ def pytest_collection_modifyitems(items):
         marker = item.get_closest_marker("numpy_only")
         if NO_GPU:
             item.add_marker(pytest.mark.skip(reason=NO_GPU))
-        elif marker is not None and BACKEND != "numpy":
+        elif marker is not None:
             item.add_marker(pytest.mark.skip(reason=f"NumPy only: {marker.args[0]}"))
         elif BACKEND == "double" and seed is not None and same_but_for_the_seed in seen:
             item.add_marker(pytest.mark.skip(reason="on the double, one seed meets every line"))

@@ -45,9 +45,7 @@ def sum_along(x: Array, axis: int) -> Array:
 
 def row_dot(x: Array, y: Array) -> Array:
     """Return the dot product of each row of x with the same row of y: (..., D), (..., D) -> (..., 1)."""
-    # Neither writes an array of products. vecdot, which CuPy lacks, is up to twice as fast, and it rounds less.
-    dots = np.vecdot(x, y) if xp.ndarray is np.ndarray else xp.einsum("...i,...i->...", x, y)
-    return dots[..., None]
+    return xp.einsum("...i,...i->...", x, y)[..., None]  # no array of products is written
 
 
 def scatter_add(shape: tuple[int, ...], indices: Array, rows: Array) -> Array:

@@ -249,6 +249,8 @@ def describe_machine(patch, told):
         memory = [machine.peak_memory(), machine.peak_share(), machine.resident_memory()]
         (Path(folder) / "LOAD").write_text("2.75 3.5 4.5 3/99 1234\n")
         loads = [machine.busy()]
+        (Path(folder) / "LOAD").write_text("2.75 3.5 4.5 0/0 0\n")
+        loads.append(machine.busy())
         patch.setattr(machine, "LOAD", Path(folder) / "none")
         for system in (machine.os, SimpleNamespace()):
             patch.setattr(machine, "os", system)

@@ -201,7 +201,7 @@ def test_the_options_of_translate_reach_the_search(loaded, capsys, monkeypatch):
     assert main(["translate", "run"]) == 0
     captured = capsys.readouterr()
     assert captured.out == "a\n\na\n"
-    assert "line 3: the translation has no end; it was cut off after 1 token" in captured.err
+    assert "line 3: the translation has no end; it was cut off after 1 token\n" in captured.err
 
 
 def test_several_translations_have_number_and_score(loaded, capsys, monkeypatch):

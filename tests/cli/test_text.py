@@ -125,7 +125,7 @@ def test_a_translation_that_is_cut_off_is_told(run, capsys, monkeypatch):
     assert main(["translate", str(run), "w1"]) == 0
     captured = capsys.readouterr()
     assert captured.out
-    assert "line 1: the translation has no end; it was cut off after 1 token" in captured.err
+    assert "line 1: the translation has no end; it was cut off after 1 token\n" in captured.err
 
 
 def test_bad_text_to_translate(run, capsys, standard_input):

@@ -373,7 +373,7 @@ def test_a_limit_is_reached_not_passed():
     # a batch has to have room for the end
     (batch,) = ParallelBatches(found.pairs, tokens=3, seed=0).epoch(0)
     assert batch.source.tolist() == [[*tokeniser.encode("ab"), END]]
-    with pytest.raises(ValueError, match=r"1 pairs, 1 left out: 1 with a source of more than 2 tokens; allow longer"):
+    with pytest.raises(ValueError, match=r"1 pair, 1 left out: 1 with a source of more than 2 tokens; allow longer"):
         encode_pairs([("abc", "a")], tokeniser, tokeniser, longest=2)
     with pytest.raises(ValueError, match="found longest=0, expected 1 or more"):
         encode_pairs([], tokeniser, tokeniser, longest=0)

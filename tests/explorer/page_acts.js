@@ -77,7 +77,7 @@ export const SELDOM = [
     give("#edit select", "temperature", "change"), give("#edit input", "0", "input", 2), hear("submit", ".edit-form"), set({ edits: [{ kind: "temperature", step: MULTI, value: 2 }, OFF] })]],
   [{ view: "edit", prefix: "4" }],
   [{ view: "edit", edits: [OFF], side: "backward", objective: "log_probability:1:5" }, altered("trace", (trace) => { if (trace.objective.kind === "loss") trace.prediction = null; }), [set({ objective: { kind: "difference", position: 0, token: 4, other: 6 } }), set({ objective: { kind: "loss" } })]],
-  [{ entry: `${STEP}@0,1,2` }, altered("difference", () => CURVES[Math.floor(acting.turn++)]), CURVES.map((_, i) => set({ entry: { key: STEP, index: [0, 1, i % 4] } }))],
+  [{ entry: `${STEP}@0,1,2` }, altered("difference", () => CURVES[acting.turn++]), CURVES.map((_, i) => set({ entry: { key: STEP, index: [0, 1, i % 4] } }))],
   [{ entry: "decoder.layers.0.residual1.layer_norm/layer_norm:layer_norm.d_x@0,0,1" }, {}, [...compare(STEP, "0, 9, 9"), ...compare("none", "0"), ...compare(`${FEED}.b1`, "9"), ...compare("/cross_entropy", "1")]],
   [{ view: "training" }, altered("training", (answer) => { Object.assign(answer, { attention: [], loss: answer.steps.map(() => null) }); }), [click("#training button")]],
   [{ view: "training" }, { alter: (name, answer) => ({ ...answer, ...(name === "translate" ? { text: "" } : name === "training" ? { translations: null } : {}) }) }], [{ view: "training" }, { training: { steps: [10] } }], [{ view: "training" }, { training: { steps: [] } }],

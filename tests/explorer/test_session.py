@@ -222,7 +222,7 @@ def test_statistics_of_an_array_with_several_names_are_computed_once(session, mo
 
 
 def test_each_field_is_read_strictly(session):
-    """Left out, of another kind, below and beyond its range, or one too many: what is said of it, if it is refused."""
+    """Null, of another kind, below and beyond its range, or one too many: what is said of it, if it is refused."""
     lines, kept = [], session.trace({"text": TEXT})["id"]
     for name, body in toml_table(__file__, "COMPLETE"):
         whole = body | ({"trace": kept} if "trace" in body else {})

@@ -126,6 +126,8 @@ def test_the_limit_of_memory_is_the_earlier_one_afterwards():
     import resource
 
     before = resource.getrlimit(resource.RLIMIT_AS)
+    if before[1] != resource.RLIM_INFINITY:
+        pytest.skip("the memory of the tests themselves is limited")
     for limit, more in ((2**45, 2**40), (2**45, 2**46)):
         resource.setrlimit(resource.RLIMIT_AS, (limit, before[1]))
         try:
@@ -134,5 +136,5 @@ def test_the_limit_of_memory_is_the_earlier_one_afterwards():
             after = resource.getrlimit(resource.RLIMIT_AS)
         finally:
             resource.setrlimit(resource.RLIMIT_AS, before)
-        assert more < inside[0] < more + 2**37 if more < limit else inside[0] == limit
+        assert more < inside[0] < limit if more < limit else inside[0] == limit
         assert (inside[1], after) == (before[1], (limit, before[1]))

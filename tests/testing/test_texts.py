@@ -1,8 +1,9 @@
 """Whole reports and messages of the checkers: each call of the table, and all that it says.
 
-The functions are polynomials at short binary fractions, so differences of their values are exact.
+Most functions are polynomials at short binary fractions, so differences of their values are exact.
 """
 
+import builtins
 import functools
 import re
 
@@ -150,4 +151,7 @@ def slope_of(function, claimed, step=2.0**-10, size=1.0, **arguments):
 def test_what_a_call_says(call, text):
     arrays = {"X": np.array([[1.0, -2.0, 0.5], [4.0, 0.25, -1.0]]), "ones": np.ones((2, 3)), "xp": xp}
     arrays["slight"] = np.float32([[1, 1.001, 1], [0.999, 1, 1]])
-    assert told(call, vars(mt) | vars(mt.testing) | globals() | arrays) == text.strip()
+    if call.startswith("tally(") and "prove(" in call and xp.ndarray is not np.ndarray:
+        pytest.skip("how often prove calls a function depends on the library")
+    names = vars(mt) | vars(mt.testing) | vars(builtins) | globals() | arrays  # mt.max is no builtin, if it was used
+    assert told(call, names) == text.strip()

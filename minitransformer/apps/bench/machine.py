@@ -33,9 +33,9 @@ def busy() -> float:
     """
     try:
         minute, _, _, running, _ = LOAD.read_text(encoding="ascii").split()
-    except OSError:  # not Linux
+        return max(0.0, min(float(minute), int(running.partition("/")[0]) - 1.0))  # this process runs too
+    except (OSError, ValueError):  # not Linux
         return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
-    return min(float(minute), int(running.partition("/")[0]) - 1)  # this process runs too
 
 
 def describe() -> dict[str, Any]:

@@ -20,7 +20,7 @@ SEARCHES = {"greedy": "greedy", "beam": f"beam {BEAM}, alpha {ALPHA}"}
 FEWEST = 3
 """Rounds from which a ratio is printed: one disturbed turn can change it many times over."""
 BUSY = 0.5
-"""How many cores other programs may keep busy, on average over the last minute, before the report says so."""
+"""How many cores other programs may keep busy, see `machine.busy`, before the report says so."""
 
 
 def duration(seconds: float) -> str:

@@ -70,8 +70,8 @@ def _run(args: argparse.Namespace) -> int:
         return _act(args.action, book, exercise)
     except BrokenPipeError:
         raise  # the folder is not to blame
-    except OSError as error:
-        raise UsageError(f"{folder} cannot be used: {reason(error)}; choose another --folder") from error
+    except OSError as lost:
+        raise UsageError(f"{lost.filename or folder} cannot be used: {reason(lost)}; choose another --folder") from lost
 
 
 def _check_json(folder: Path, exercise: Exercise | None) -> int:

@@ -98,7 +98,7 @@ def _line(row: _Row) -> str:
     if worst is None or not any(r.comparisons for r in row.report.inputs if r.name == worst.input):
         return line.rstrip()
     place = f"{worst.input}, a direction" if worst.index is None else f"{worst.input}{list(worst.index) or ''}"
-    return f"{line}  {place:16}  {worst.found + 0:>12.5g}  {worst.expected + 0:>12.5g}"
+    return f"{line}  {place:16}  {worst.found + 0:>12.5g}  {worst.expected + 0:>12.5g}"  # + 0 makes 0 of -0
 
 
 def _dtype(name: str) -> np.dtype[Any]:

@@ -225,7 +225,7 @@ def _parts_of_run(args: argparse.Namespace, needed: bool) -> AbstractContextMana
 
     these = _count_parts(len(kept.parts), kept.folder)
     if backend() != "numpy":
-        without(f"{these}, which need NumPy, found {backend()}")
+        without(f"{these}; functions of your own need NumPy, found {backend()}")
         return nullcontext()
     if own is None:
         own = find_folder()

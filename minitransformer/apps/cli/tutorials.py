@@ -1,7 +1,8 @@
 """Open the tutorials in JupyterLab.
 
 They are copied to my-tutorials/ in your clone of the repository first. Existing copies are not
-changed; delete one to start it again.
+changed; delete one to start it again. If your exercises or MINITRANSFORMER_LANG are in Korean, the
+Korean notebook opens.
 """
 
 from __future__ import annotations
