@@ -9,11 +9,11 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
-from importlib.metadata import version
 from keyword import iskeyword
 from pathlib import Path
 from types import ModuleType
 
+from minitransformer import __version__
 from minitransformer.apps.cli.errors import one_line
 from minitransformer.apps.cli.parser import ARGUMENTS, Parser, add_listed
 from minitransformer.console import accept_all_characters, fit_terminal, protect_terminal
@@ -58,23 +58,25 @@ class _Formatter(argparse.ArgumentDefaultsHelpFormatter):
         return action.help if without else super()._get_help_string(action)
 
 
-def build_parser(only: str | None = None) -> Parser:
+def build_parser(only: str | None = None, listed: bool = True) -> Parser:
     """Return the parser of the command line, to which each command adds its own arguments.
 
     Parameters
     ----------
     only : str, optional
-        The command whose arguments are needed; by default all. The other commands are listed with their help.
+        The command whose arguments are needed; by default all.
+    listed : bool
+        Whether the other commands are listed with their help. Each takes time: argparse looks for translations.
     """
     parser = Parser(
         prog="minitransformer",
         description='The Transformer of "Attention Is All You Need", built from arrays alone.',
         epilog="`minitransformer COMMAND --help` describes a command. Begin with `minitransformer train`.",
     )
-    parser.add_argument("--version", action="version", version=f"minitransformer {version('minitransformer')}")
+    parser.add_argument("--version", action="version", version=f"minitransformer {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     parser.commands = commands.choices
-    for name in COMMANDS:
+    for name in COMMANDS if listed or not only else (only,):
         text = COMMANDS.docstring(name).partition("\n\n")
         command = commands.add_parser(
             name,
@@ -138,7 +140,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Return the arguments of a command."""
     name = next((word for word in arguments if word in COMMANDS), "")
-    parser = build_parser(name)
+    parser = build_parser(name, listed=arguments[0] != name)
     command = parser.commands.get(name, parser)
     command.choose_language(arguments)
     command.refuse_dashes(arguments)
