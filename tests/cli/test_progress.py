@@ -26,8 +26,9 @@ def test_a_training_is_told_to_the_bar(monkeypatch, capsys, terminal, columns, b
     trainer = SimpleNamespace(step=begun, finished=begun == 9, ranks=SimpleNamespace(rank=rank), train=train)
     vars(trainer).update(configuration=SimpleNamespace(training=training), expected_seconds=lambda: seconds)
     folder = SimpleNamespace(path="run\n", checkpoints=SimpleNamespace(path="run\n/checkpoints"))
-    for name, stand_in in (("FIRST", 2), ("tqdm", bar), ("_introduce", lambda trainer: print("introduced"))):
+    for name, stand_in in (("FIRST", 2), ("_introduce", lambda trainer: print("introduced"))):
         monkeypatch.setattr(progress, name, stand_in)
+    monkeypatch.setattr("tqdm.tqdm", bar)
     monkeypatch.setattr(progress.shutil, "get_terminal_size", lambda: os.terminal_size((columns, 24)))
     with monkeypatch.context() as patch:
         patch.setattr(sys.stderr, "isatty", lambda: terminal)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 
-from tqdm import tqdm
-
 from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.learn import Book, Exercise, bank, command, trainings
 from minitransformer.apps.learn.answers import Missing
@@ -58,6 +56,8 @@ def run_training(book: Book, number: str | None) -> int:
 
 def _track(steps: range) -> Iterable[int]:
     """Yield the steps, and draw a progress bar in a terminal if they take more than two seconds."""
+    from tqdm import tqdm
+
     return tqdm(steps, unit="step", delay=2, leave=False, disable=None)
 
 

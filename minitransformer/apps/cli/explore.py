@@ -18,8 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from tqdm import tqdm
-
 from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.cli.options import refusing
 from minitransformer.apps.cli.output_paths import check_writable
@@ -70,6 +68,8 @@ def _save(session: Session, text: str, file: Path) -> int:
 
 def _draw_progress(gradients: list[Any]) -> Iterable[Any]:
     """Yield the gradients, and draw a progress bar in a terminal if their differences take more than a second."""
+    from tqdm import tqdm
+
     return tqdm(gradients, "central differences", unit="gradient", delay=1, leave=False, disable=None)
 
 

@@ -6,8 +6,6 @@ import math
 import shutil
 import sys
 
-from tqdm import tqdm
-
 from minitransformer.apps.cli.errors import one_line
 from minitransformer.apps.cli.options import flag_of
 from minitransformer.apps.cli.pictures import draw_attention, draw_curves
@@ -175,6 +173,8 @@ def _choices(trainer: Trainer) -> str:
 
 def _train_with_progress(trainer: Trainer, folder: RunFolder) -> None:
     """Train with a progress bar and, every so often, a look at the translations."""
+    from tqdm import tqdm  # its modules take longer than half of NumPy's
+
     steps = trainer.configuration.training.steps
     # In a file each refresh is one more line.
     interval = 0.2 if sys.stderr.isatty() else 10
