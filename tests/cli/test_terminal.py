@@ -1,5 +1,6 @@
 """In a terminal every command prints lines that fit its width, and breaks none inside a word."""
 
+import itertools
 import os
 import struct
 import sys
@@ -76,12 +77,13 @@ def _read(end):
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_no_line_is_wider_than_the_terminal(in_a_terminal, monkeypatch, width):
-    for name, found in FOUND.items():
-        monkeypatch.setattr(f"minitransformer.apps.cli.{name}", lambda *_, found=found, **__: found)
-    monkeypatch.setattr("minitransformer.apps.cli.table3.train_variations", trained)
-    monkeypatch.setattr("minitransformer.apps.cli.text_runs.TEXTS", 2)
-    proof = prove(ops.linear, examples(ops.linear)[0].inputs)
-    monkeypatch.setattr("minitransformer.apps.cli.gradcheck.prove", lambda *_, **__: proof)
+    found = FOUND | {"gradcheck.prove": prove(ops.linear, examples(ops.linear)[0].inputs)}
+    stand_ins = {f"cli.{name}": lambda *_, one=one, **__: one for name, one in found.items()}
+    stand_ins |= {"cli.table3.train_variations": trained, "cli.text_runs.TEXTS": 2, "cli.text_runs.LENGTH": 50}
+    stand_ins |= {"plots.attention_maps": lambda *_, **__: None, "explorer.saved._difference": lambda *_: {}}
+    for name, stand_in in stand_ins.items():
+        monkeypatch.setattr(f"minitransformer.apps.{name}", stand_in)
+    monkeypatch.setattr("tqdm.std.time", itertools.count().__next__)  # so slow that all progress bars are drawn
     commands = [*RUNS, *MEASURED, *STATUS]
     assert {command.split()[0] for command in commands} == {*COMMANDS}
     commands += [*(f"{command} --help" for command in COMMANDS), "--help"]
