@@ -4,13 +4,19 @@ import json
 
 import pytest
 
-from minitransformer.apps.bench import CONFIGURATIONS, Workload, growth
+from minitransformer.apps.bench import CONFIGURATIONS, Workload, growth, turns
 from minitransformer.apps.cli import main
 
 pytestmark = pytest.mark.numpy_only("measures the processor")
 
 TINY = Workload().changed(d_model=8, n_heads=2, n_layers=1, d_ff=12, vocabulary=11, batch=4, length=5)
 PNG = b"\x89PNG\r\n\x1a\n"
+
+
+@pytest.fixture(autouse=True)
+def in_a_hurry(monkeypatch):
+    monkeypatch.setattr(turns, "TURN", 0.05)
+    monkeypatch.setattr(turns, "PAUSE", 0)
 
 
 def test_a_configuration_from_the_first_word_to_the_picture(monkeypatch, tmp_path, capsys):

@@ -99,14 +99,15 @@ def test_many_items_are_divided_among_the_cores_of_a_single_process(monkeypatch,
 
 
 SMALL = ["--d-model", "8", "--n-heads", "2", "--n-layers", "1", "--d-ff", "8", "--steps", "1", "--batch-tokens", "512"]
+SMALL += ["--train-pairs", "200", "--held-out", "9"]
 
 
 PROGRAM = """
 import os, signal, sys
-from minitransformer.apps.cli import main
+from minitransformer.apps.cli import main, progress
 from minitransformer.arrays import blas
 from minitransformer.training import trainer
-blas.cores = lambda: 2
+blas.cores, progress.draw_curves, progress.draw_attention = lambda: 2, print, print
 forked, step, sizes, first = trainer.forked, trainer.shared_step, [], os.getpid()
 
 def step_and_interrupt(model, optimiser, *more):
