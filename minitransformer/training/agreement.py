@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from platform import python_version
 
-import numpy as np
-
-from minitransformer import __version__
 from minitransformer.arrays import backend, blas, card
 from minitransformer.sharding import Ranks, check_shares, check_workers, default_workers
 from minitransformer.tasks import Corpus, TextCorpus
@@ -54,9 +51,11 @@ def check_agreement(ranks: Ranks, values: Mapping[str, object]) -> None:
 
 def check_options(configuration: Configuration, ranks: Ranks) -> None:
     """Refuse processes whose options or packages differ; the paths of files may differ."""
+    from importlib.metadata import version  # slow
+
     paths = {name for name, one in configuration.declarations().items() if one.metadata.get("path")}
     options = {f"option {name}": value for name, value in configuration.flat().items() if name not in paths}
-    packages = {"numpy": np.__version__, "minitransformer": __version__}
+    packages = {name: version(name) for name in ("numpy", "minitransformer")}
     check_agreement(ranks, {"Python": python_version(), **packages, "backend": backend(), **options})
 
 

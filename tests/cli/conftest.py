@@ -7,6 +7,14 @@ import pytest
 from printed import whole_output as whole_output
 
 
+@pytest.fixture(scope="module", autouse=True)
+def short_translations():
+    """Let models that are hardly trained, and find no end, write a few tokens only."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("minitransformer.decoding.search.MORE_THAN_SOURCE", 5)
+        yield
+
+
 @pytest.fixture
 def standard_input(monkeypatch):
     """Let the command read these bytes as its standard input."""

@@ -13,14 +13,9 @@ TINY = Workload().changed(d_model=8, n_heads=2, n_layers=1, d_ff=12, vocabulary=
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
-@pytest.fixture(autouse=True)
-def in_a_hurry(monkeypatch):
-    monkeypatch.setattr(turns, "TURN", 0.05)
-    monkeypatch.setattr(turns, "PAUSE", 0)
-
-
 def test_a_configuration_from_the_first_word_to_the_picture(monkeypatch, tmp_path, capsys):
     monkeypatch.setitem(CONFIGURATIONS, "toy", TINY)
+    monkeypatch.setattr(turns, "TURN", 0.05)
     figures, picture = tmp_path / "new" / "speed.json", tmp_path / "speed.png"
     arguments = ["--rounds", "1", "--no-pytorch", "--workers", "2", "--json", str(figures), "--plot", str(picture)]
     assert main(["bench", "toy", *arguments]) == 0
@@ -58,6 +53,7 @@ def test_growth_from_the_first_word_to_the_picture(monkeypatch, tmp_path, capsys
 
 def test_decoding_from_the_first_word_to_the_figures(monkeypatch, tmp_path, capsys):
     monkeypatch.setitem(CONFIGURATIONS, "toy", TINY)
+    monkeypatch.setattr(turns, "TURN", 0.05)
     figures = tmp_path / "decoding.json"
     assert main(["bench", "toy", "--decode", "--rounds", "1", "--no-pytorch", "--json", str(figures)]) == 0
     assert "toy: D 8, H 2, N 1, F 12, V 11; 4 x 5 tokens to read, 15 to write" in capsys.readouterr().out

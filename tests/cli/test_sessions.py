@@ -63,8 +63,7 @@ def test_a_session_prints_what_is_expected(name, tmp_path, monkeypatch, capsys, 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(time, "sleep", stop)  # what waits for another saved file gets Ctrl-C
     changed = lambda text, *_: json.loads(text.partition("# report ")[2] or "{}")  # noqa: E731
-    gradients = saved._gradients
-    monkeypatch.setattr(saved, "_gradients", lambda *of, few: gradients(*of, few)[::-20])
+    monkeypatch.setattr(saved, "_gradients", lambda *of, few, all=saved._gradients: all(*of, few)[::-20])
     monkeypatch.setattr(visit, "_train", lambda *of: json.loads(REPORT.read_text(encoding="utf-8")) | changed(*of))
     shown = []
     for step in SESSIONS[name]:

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import subprocess
 import sys
 import unicodedata
 
@@ -110,10 +109,9 @@ def test_translate_keeps_lines_and_gives_the_best_of_a_beam(run, capsys, standar
     rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
     assert [row[0] for row in rows] == ["1", "1", "3", "3"]
     assert float(rows[0][1]) >= float(rows[1][1])
-    arguments = [sys.executable, "-m", "minitransformer", "translate", str(run), "--beam", "4"]
-    plain = subprocess.run(arguments, input="w1 x1 y1\n\nw2 x2\u2028\n".encode(), capture_output=True)
-    assert plain.returncode == 0, plain.stderr
-    assert plain.stdout.decode().split("\n") == [rows[0][2], "", rows[2][2], ""]
+    standard_input("w1 x1 y1\n\nw2 x2\u2028\n".encode())
+    assert main(["translate", str(run), "--beam", "4"]) == 0
+    assert capsys.readouterr().out.split("\n") == [rows[0][2], "", rows[2][2], ""]
 
 
 def test_a_translation_that_is_cut_off_is_told(run, capsys, monkeypatch):

@@ -13,7 +13,6 @@ from keyword import iskeyword
 from pathlib import Path
 from types import ModuleType
 
-from minitransformer import __version__
 from minitransformer.apps.cli.errors import one_line
 from minitransformer.apps.cli.parser import ARGUMENTS, Parser, add_listed
 from minitransformer.console import accept_all_characters, fit_terminal, protect_terminal
@@ -73,7 +72,10 @@ def build_parser(only: str | None = None, listed: bool = True) -> Parser:
         description='The Transformer of "Attention Is All You Need", built from arrays alone.',
         epilog="`minitransformer COMMAND --help` describes a command. Begin with `minitransformer train`.",
     )
-    parser.add_argument("--version", action="version", version=f"minitransformer {__version__}")
+    if listed:
+        from importlib.metadata import version  # slow
+
+        parser.add_argument("--version", action="version", version=f"minitransformer {version('minitransformer')}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     parser.commands = commands.choices
     for name in COMMANDS if listed or not only else (only,):

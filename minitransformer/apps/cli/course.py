@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
-from minitransformer import __version__
 from minitransformer.apps.cli.errors import UsageError, one_line
 from minitransformer.apps.cli.languages import add_language, refusing_in
 from minitransformer.apps.cli.options import refusing
@@ -153,4 +152,6 @@ def _summary(results: Sequence[grading.Result]) -> str:
 
 def _json(results: Sequence[grading.Result]) -> str:
     students = [result.describe() for result in results]
-    return json.dumps({"minitransformer": __version__, "students": students}, indent=1) + "\n"
+    from importlib.metadata import version  # slow
+
+    return json.dumps({"minitransformer": version("minitransformer"), "students": students}, indent=1) + "\n"
