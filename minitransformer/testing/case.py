@@ -158,22 +158,24 @@ class Case:
         The entries of x move by what rounding leaves of a step. What that changes, beside ``middle`` = L(0), is added
         to the size, in units of the precision ``eps``; the size is infinite if rounding takes a quarter of the step.
         """
-        starts = {i: to_numpy(self.inputs[i]) for i in directions}
-        precisions = {i: self.precision(i) for i in directions}
-        length = sum(float(np.abs(direction).sum()) for direction in directions.values())
+        parts, length, factors = [], 0.0, cotangent.reshape(-1)
+        for i, direction in directions.items():  # only some entries move, often a single one
+            start, at = to_numpy(self.inputs[i]), direction != 0
+            parts.append((i, start, at, start[at], direction[at], self.precision(i)))
+            length += float(np.abs(direction).sum())
 
         def move(t: float) -> tuple[float, float]:
+            inputs, lost = [*self.inputs], 0.0
             with np.errstate(all="ignore"):  # a step may lead out of the domain or the type; a shorter one will not
-                moved = {i: precisions[i].round(start + t * directions[i]) for i, start in starts.items()}
-                inputs = [moved.get(j, x) for j, x in enumerate(self.inputs)]
-                terms = cotangent.reshape(-1) * self.value(inputs).reshape(-1)
-            loss, size = float(terms.sum(dtype=np.longdouble)), float(np.abs(terms).sum())
+                for i, start, at, before, along, precision in parts:
+                    after = precision.round(before + t * along)
+                    inputs[i] = start.copy()
+                    inputs[i][at] = after
+                    lost += float(np.abs(after.astype(np.float64) - before - t * along).sum())
+                terms = factors * self.value(inputs).reshape(-1)
+                loss, size = float(terms.sum(dtype=np.longdouble)), float(np.abs(terms).sum())
             if t and length:
-                lost = 0.0
-                for i, direction in directions.items():
-                    at = direction != 0
-                    taken = moved[i][at].astype(np.float64) - starts[i][at]
-                    lost += float(np.abs(taken - t * direction[at]).sum()) / abs(t * length)
+                lost /= abs(t * length)
                 size += abs(loss - middle) * lost / eps if lost <= MOST_LOST else np.inf
             return loss, size
 
@@ -254,10 +256,8 @@ def arrays_in(value: Any) -> Iterator[Array]:
     """Return the arrays among the values that a forward pass has saved."""
     if isinstance(value, xp.ndarray):
         yield value
-    elif isinstance(value, dict):
-        yield from arrays_in(list(value.values()))
-    elif isinstance(value, list | tuple):
-        for part in value:
+    elif isinstance(value, dict | list | tuple):
+        for part in value.values() if isinstance(value, dict) else value:
             yield from arrays_in(part)
     elif hasattr(value, "__dict__") and not callable(value):
         yield from arrays_in(vars(value))

@@ -6,6 +6,7 @@ them to the 8 significant bits of bfloat16 by arithmetic.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,4 +51,9 @@ def precision_of(x: Any, on_host: Array) -> Precision:
     """Return the precision of an array on the host, which stands for one of any library."""
     if is_bfloat16(x) and on_host.dtype == np.float32:
         return Precision("bfloat16", 2.0 ** (1 - BITS), on_host.dtype)
-    return Precision(str(on_host.dtype), float(np.finfo(on_host.dtype).eps), on_host.dtype)
+    return _own_precision(on_host.dtype)
+
+
+@cache  # a check asks for it at each entry
+def _own_precision(dtype: np.dtype[Any]) -> Precision:
+    return Precision(str(dtype), float(np.finfo(dtype).eps), dtype)

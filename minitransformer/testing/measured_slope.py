@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,13 +22,11 @@ class Slope(NamedTuple):
 
     def disagreement(self, claimed: float, tolerance: float) -> float:
         """Return the relative error of a claim: above the tolerance it is wrong; infinite if it is not finite."""
-        if not np.isfinite(claimed) or not np.isfinite(self.value):
+        if not isfinite(claimed) or not isfinite(self.value):
             return float("inf")
-        if self.sides is None:
-            return float(relative_error(claimed, self.value, self.error / tolerance))
-        low, high = self.sides
+        low, high = self.sides or (self.value, self.value)
         outside = max(low - claimed, claimed - high, 0.0)
-        return outside / max(abs(low), abs(high), abs(claimed), self.error / tolerance)
+        return outside / max(self.error / tolerance, abs(low), abs(high), abs(claimed)) if outside else 0.0
 
 
 def relative_error(a: Any, b: Any, floor: Any) -> Any:
