@@ -9,9 +9,10 @@ from printed import whole_output as whole_output
 
 @pytest.fixture(scope="module", autouse=True)
 def short_translations():
-    """Let models that are hardly trained, and find no end, write a few tokens only."""
+    """Let models that are hardly trained, and find no end, write a few tokens or characters only."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("minitransformer.decoding.search.MORE_THAN_SOURCE", 5)
+        patch.setattr("minitransformer.apps.cli.text_runs.SHOWN", 20)
         yield
 
 

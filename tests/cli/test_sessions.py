@@ -18,9 +18,8 @@ from toml_cases import toml_table
 
 from minitransformer import __version__
 from minitransformer.apps.cli import main
-from minitransformer.apps.explorer import saved
+from minitransformer.apps.explorer.saved import _gradients
 from minitransformer.apps.learn import bank, find
-from minitransformer.apps.learn.clinic import visit
 
 SESSIONS = toml_table(__file__, "SESSIONS")
 REPORT = Path(__file__).with_name("clinic_report.json")
@@ -63,8 +62,11 @@ def test_a_session_prints_what_is_expected(name, tmp_path, monkeypatch, capsys, 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(time, "sleep", stop)  # what waits for another saved file gets Ctrl-C
     changed = lambda text, *_: json.loads(text.partition("# report ")[2] or "{}")  # noqa: E731
-    monkeypatch.setattr(saved, "_gradients", lambda *of, few, all=saved._gradients: all(*of, few)[::-20])
-    monkeypatch.setattr(visit, "_train", lambda *of: json.loads(REPORT.read_text(encoding="utf-8")) | changed(*of))
+    stand_ins = {"learn.clinic.visit._train": lambda *of: json.loads(REPORT.read_text(encoding="utf-8")) | changed(*of)}
+    stand_ins["explorer.saved._gradients"] = lambda *of, few, all=_gradients: all(*of, few)[::-20]
+    stand_ins |= {"plots.step_sizes": lambda *_: None, "cli.text_runs.LENGTH": 50}  # which other tests draw and write
+    for place, stand_in in stand_ins.items():
+        monkeypatch.setattr(f"minitransformer.apps.{place}", stand_in)
     shown = []
     for step in SESSIONS[name]:
         prepare(**{key: step[key] for key in ("solve", "edit", "write", "open", "encoding") if key in step})
