@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from minitransformer.apps.learn.solutions import mistaken, mistaken_parts
+from minitransformer.apps.learn.solutions import mistaken, mistaken_parts, results_of, solution_of
 from minitransformer.apps.learn.verdict import agree, check_gradients
 
 
@@ -63,6 +63,7 @@ def check_backward(
         function,
         inputs,
         mistakes=lambda d_output: mistaken_parts(exercise, names, *arguments(d_output)),
+        solution=lambda d_output: results_of(solution_of(exercise), len(names), *arguments(d_output)),
         names=names,
         **options,
     )

@@ -59,6 +59,12 @@ def read_mistakes(path: Path) -> dict[str, list[dict[str, Any]]]:
     return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
+def results_of(function: Callable[..., Any], n: int, *inputs: Any) -> list[Any]:
+    """Return the ``n`` results of a function, which is given copies of the inputs."""
+    found = function(*deepcopy(inputs))
+    return [found] if n == 1 else list(found)
+
+
 def wrong_solutions(name: str, *edits: tuple[str, str]) -> Iterator[tuple[str, Callable[..., Any]]]:
     """Yield the solutions of an exercise with one known mistake each, after its sentence; all have the same edits."""
     for mistake in read_mistakes((SOURCES / find(name).file).with_name("mistakes.toml")).get(name, ()):
@@ -77,16 +83,11 @@ def mistaken_parts(
 
     Mistakes that fail on these inputs, such as a forgotten transpose, are left out. All solutions have the ``edits``.
     """
-
-    def run(function: Callable[..., Any]) -> list[Any]:
-        found = function(*deepcopy(inputs))
-        return [found] if len(parts) == 1 else list(found)
-
     known: dict[str, dict[str, Any]] = {part: {} for part in parts}
-    right = run(solution_of(name, *edits))
+    right = results_of(solution_of(name, *edits), len(parts), *inputs)
     for says, wrong in wrong_solutions(name, *edits):
         with suppress(Exception), np.errstate(all="ignore"):
-            for part, found, expected in zip(parts, run(wrong), right, strict=True):
+            for part, found, expected in zip(parts, results_of(wrong, len(parts), *inputs), right, strict=True):
                 if np.array_equal(known[part].get(says, expected), expected):
                     known[part].pop(says, None)  # of several, the first that is wrong counts, in its place
                     known[part][says] = found

@@ -12,7 +12,7 @@ from minitransformer import ops
 from minitransformer.apps.learn.checks.layer_norm import mean
 from minitransformer.apps.learn.comparing import check_backward, check_result
 from minitransformer.apps.learn.counterexample import Claim, claims_of, judge_claims, read_answer, read_arrays
-from minitransformer.apps.learn.solutions import mistaken, mistaken_parts
+from minitransformer.apps.learn.solutions import mistaken, mistaken_parts, solution_of
 from minitransformer.apps.learn.verdict import Wrong, agree, check_gradients, take
 from minitransformer.decoding import SamplingOptions
 
@@ -174,4 +174,6 @@ def _low_rank(
 
     y = adapted(x, a, b)
     agree("y", found(y)[0], y, mistakes=known(y)["y"])
-    check_gradients(lambda d_y: found(d_y)[1:], adapted, {"x": x, "a": a, "b": b}, mistakes=known)
+    solution = partial(solution_of("low-rank-adaptation"), x, w, a, b, alpha)
+    inputs = {"x": x, "a": a, "b": b}
+    check_gradients(lambda d: found(d)[1:], adapted, inputs, mistakes=known, solution=lambda d: solution(d)[1:])

@@ -16,7 +16,7 @@ from minitransformer.apps.learn.counterexample import (
     read_answer,
     read_arrays,
 )
-from minitransformer.apps.learn.solutions import mistaken_parts
+from minitransformer.apps.learn.solutions import mistaken_parts, solution_of
 from minitransformer.apps.learn.verdict import check_cases, check_gradients
 
 
@@ -92,6 +92,7 @@ def _affine(backward: Callable[..., Any], x: np.ndarray, gain: np.ndarray, bias:
         lambda x, gain, bias: gain * x + bias,
         {"x": x, "gain": gain, "bias": bias},
         mistakes=mistakes,
+        solution=partial(solution_of("gain-and-bias"), x, gain),
     )
 
 
