@@ -137,8 +137,6 @@ def test_unsolved_parts_are_found_wherever_they_are():
     for found in (..., np.array([..., 1.0], dtype=object)):
         with pytest.raises(Unsolved):
             agree("y", found, EXPECTED)
-    with pytest.raises(Unsolved):
-        check_gradients(lambda d: (d, ...), np.add, {"x": X, "y": X.copy()})
 
 
 def test_what_is_no_result_at_all():
@@ -220,8 +218,6 @@ def test_a_gradient_of_whole_numbers_may_be_right():
     check_gradients(lambda d: (0 * d.astype(int), d), lambda x, y: y + 0 * x, {"x": X, "y": X})
     with pytest.raises(Wrong, match="d_x is not right yet"):
         check_gradients(lambda d: (np.ones(d.shape, dtype=int), d), lambda x, y: y + 0 * x, {"x": X, "y": X})
-    with pytest.raises(Wrong, match="d_x has the wrong shape"):  # although the gradient is zero everywhere
-        check_gradients(lambda d: (np.zeros(3), d), lambda x, y: y + 0 * x, {"x": X, "y": X})
 
 
 def test_several_gradients_where_one_is_wanted_are_counted():

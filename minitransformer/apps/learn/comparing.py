@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ def check_result(
     exercise: str, name: str, answer: Callable[..., Any], given: Sequence[Any], expected: Any, **options: Any
 ) -> None:
     """Raise ``Wrong`` if ``answer(*given)`` differs from the expected result; the options are those of ``agree``."""
-    agree(name, answer(*given), expected, mistakes=mistaken(exercise, *given), **options)
+    agree(name, answer(*given), expected, mistakes=partial(mistaken, exercise, *given), **options)
 
 
 def check_backward(

@@ -15,7 +15,7 @@ same edited solutions as answers. The patients of the clinic and the planted fau
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from functools import cache
@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from minitransformer.apps.learn.bank import SOURCES, find
+from minitransformer.apps.learn.watch import copy_inputs
 
 
 def edit(text: str, old: str, new: str, where: str) -> str:
@@ -61,14 +62,15 @@ def read_mistakes(path: Path) -> dict[str, list[dict[str, Any]]]:
 
 def results_of(function: Callable[..., Any], n: int, *inputs: Any) -> list[Any]:
     """Return the ``n`` results of a function, which is given copies of the inputs."""
-    found = function(*deepcopy(inputs))
+    found = function(*(deepcopy(x) if isinstance(x, np.random.Generator) else copy_inputs(x) for x in inputs))
     return [found] if n == 1 else list(found)
 
 
-def wrong_solutions(name: str, *edits: tuple[str, str]) -> Iterator[tuple[str, Callable[..., Any]]]:
-    """Yield the solutions of an exercise with one known mistake each, after its sentence; all have the same edits."""
-    for mistake in read_mistakes((SOURCES / find(name).file).with_name("mistakes.toml")).get(name, ()):
-        yield mistake["says"], solution_of(name, (mistake["old"], mistake["new"]), *edits)
+@cache
+def wrong_solutions(name: str, *edits: tuple[str, str]) -> list[tuple[str, Callable[..., Any]]]:
+    """Return the solutions of an exercise with one known mistake each, after its sentence; all have the same edits."""
+    mistakes = read_mistakes((SOURCES / find(name).file).with_name("mistakes.toml")).get(name, ())
+    return [(one["says"], solution_of(name, (one["old"], one["new"]), *edits)) for one in mistakes]
 
 
 def mistaken(name: str, *inputs: Any) -> dict[str, Any]:
@@ -88,7 +90,7 @@ def mistaken_parts(
     for says, wrong in wrong_solutions(name, *edits):
         with suppress(Exception), np.errstate(all="ignore"):
             for part, found, expected in zip(parts, results_of(wrong, len(parts), *inputs), right, strict=True):
-                if np.array_equal(known[part].get(says, expected), expected):
+                if says not in known[part] or np.array_equal(known[part][says], expected):
                     known[part].pop(says, None)  # of several, the first that is wrong counts, in its place
                     known[part][says] = found
     return known

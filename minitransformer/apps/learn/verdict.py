@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from functools import partial
+from functools import cache, partial
 from typing import Any
 from zlib import crc32
 
@@ -233,7 +233,7 @@ def check_gradients(
     function: Callable[..., Any],
     inputs: Mapping[str, np.ndarray],
     *,
-    mistakes: Mapping[str, Mapping[str, Any]] | Callable[[Any], Mapping[str, Mapping[str, Any]]] | None = None,
+    mistakes: Callable[[Any], Mapping[str, Mapping[str, Any]]] | None = None,
     solution: Callable[[Any], Sequence[Any]] | None = None,
     sizes: Mapping[str, int] | None = None,
     names: Sequence[str] | None = None,
@@ -244,7 +244,7 @@ def check_gradients(
 
     ``backward`` is called with a random ``d_output`` and returns a gradient for each input; ``function`` is called with
     the inputs and returns the value. A gradient is called ``d_`` and the input's name, unless ``names`` says otherwise.
-    ``mistakes`` holds for each gradient's name what ``agree`` takes, or is a function of ``d_output`` that returns it.
+    ``mistakes`` is a function of ``d_output`` that returns for each gradient's name what ``agree`` takes.
     Gradients that are near those of the ``solution``, a function of ``d_output``, are compared with finite differences.
     Others are compared with the solution's, because many calls of the function would be needed to refute them.
     Inputs that are numbers are shown, with the gradient of the ``output``; or what is to be ``shown`` in their place.
@@ -260,23 +260,20 @@ def check_gradients(
     expected = [np.where(np.abs(x) < TINY, 0.0, x) for x in solution(d_output)] if solution else None
     if expected is None or all(map(_is_near, parts, expected)):
         expected = _differences(function, inputs, d_output, parts)
-    right = []
+    right, known = [], cache(partial(mistakes, d_output)) if mistakes else dict
     for name, part, gradient in zip(names, parts, expected or map(np.asarray, parts), strict=True):
-        known = partial(_mistakes_of, name, mistakes, d_output)
-        about = {"mistakes": known, "sizes": sizes or {}, "inputs": words, "advice": ()}
+        about = {
+            "mistakes": lambda name=name: known().get(name, {}),
+            "sizes": sizes or {},
+            "inputs": words,
+            "advice": (),
+        }
         right.append(_compare(name, _read(name, part, gradient), gradient, NEAR, **about))
     if all(right):
         for name, part, x in zip(names, parts, inputs.values(), strict=True):
             _refuse_other_numbers(name, np.asarray(part), x)
         if expected:
             raise Wrong(f"{', '.join(names)}: the error is so small that only finite differences show it.")
-
-
-def _mistakes_of(name: str, mistakes: Any, d_output: np.ndarray) -> Mapping[str, Any]:
-    """Return the results of known mistakes in one gradient."""
-    known = mistakes(d_output) if callable(mistakes) else mistakes or {}
-    found: Mapping[str, Any] = known.get(name, {})
-    return found
 
 
 def _differences(

@@ -108,10 +108,6 @@ def _nucleus(nucleus: Callable[..., Any], p: np.ndarray, limit: float) -> None:
     )
 
 
-def _angles(positions: np.ndarray, d: int) -> np.ndarray:
-    return np.asarray(positions[:, None] / 10000 ** (np.arange(0, d, 2) / d))  # (T, D/2)
-
-
 def rotary_forward(rotate: Callable[..., Any]) -> None:
     """Check the rotation from position 0, and of heads whose first row is further on."""
     rng = np.random.default_rng(106)
@@ -125,13 +121,10 @@ def rotary_backward(backward: Callable[..., Any]) -> None:
     """Check the gradient, which turns back."""
     rng = np.random.default_rng(107)
     for shape, first in (((3, 4), 0), ((2, 2, 3, 6), 7)):
-        _rotary_gradient(backward, rng.normal(size=shape), first)
-
-
-def _rotary_gradient(backward: Callable[..., Any], x: np.ndarray, first: int) -> None:
-    angle = _angles(np.arange(first, first + x.shape[-2]), x.shape[-1])
-    cos, sin = np.cos(angle), np.sin(angle)
-    check_backward("rotary-backward", backward, lambda x: ops.rotary.forward(x, first=first)[0], {"x": x}, (cos, sin))
+        x, positions = rng.normal(size=shape), np.arange(first, first + shape[-2])
+        angle = positions[:, None] / 10000 ** (np.arange(0, shape[-1], 2) / shape[-1])  # (T, D/2)
+        rotate = lambda x, first=first: ops.rotary.forward(x, first=first)[0]  # noqa: E731
+        check_backward("rotary-backward", backward, rotate, {"x": x}, (np.cos(angle), np.sin(angle)))
 
 
 def find_the_wrong_positions(counterexample: Callable[..., Any]) -> str:
@@ -174,6 +167,5 @@ def _low_rank(
 
     y = adapted(x, a, b)
     agree("y", found(y)[0], y, mistakes=known(y)["y"])
-    solution = partial(solution_of("low-rank-adaptation"), x, w, a, b, alpha)
-    inputs = {"x": x, "a": a, "b": b}
-    check_gradients(lambda d: found(d)[1:], adapted, inputs, mistakes=known, solution=lambda d: solution(d)[1:])
+    right = lambda d_y: solution_of("low-rank-adaptation")(x, w, a, b, alpha, d_y)[1:]  # noqa: E731
+    check_gradients(lambda d: found(d)[1:], adapted, {"x": x, "a": a, "b": b}, mistakes=known, solution=right)

@@ -30,15 +30,13 @@ def sum_along_an_axis(backward: Callable[..., Any]) -> None:
 def mean_of_what_counts(backward: Callable[..., Any]) -> None:
     """Check the gradient of means over what counts, with padding at the end, then anywhere."""
     rng = np.random.default_rng(6)
-    _mean(backward, rng.normal(size=(3, 5)), np.arange(5) < np.array([[4], [1], [3]]))
-    _mean(backward, rng.normal(size=(2, 4)), np.array([[False, True, True, False], [True, False, True, True]]))
-
-
-def _mean(backward: Callable[..., Any], x: np.ndarray, keep: np.ndarray) -> None:
-    def mean(x: np.ndarray) -> Any:
-        return np.where(keep, x, 0.0).sum(axis=1) / keep.sum(axis=1)
-
-    check_backward("mean-of-what-counts", backward, mean, {"x": x}, (x, keep))
+    for lists in ([[1, 1, 1, 1, 0], [1, 0, 0, 0, 0], [1, 1, 1, 0, 0]], [[0, 1, 1, 0], [1, 0, 1, 1]]):
+        keep = np.array(lists, dtype=bool)
+        x, mean = (
+            rng.normal(size=keep.shape),
+            lambda x, keep=keep: np.where(keep, x, 0.0).sum(axis=1) / keep.sum(axis=1),
+        )
+        check_backward("mean-of-what-counts", backward, mean, {"x": x}, (x, keep))
 
 
 def unbroadcast(unbroadcast: Callable[..., Any]) -> None:
@@ -105,14 +103,8 @@ def transpose_and_reshape(backward: Callable[..., Any]) -> None:
         ((2, 2, 2), (2, 0, 1), (4, 2)),
         ((2, 3, 4, 5), (0, 2, 1, 3), (2, 4, 15)),
     ):
-        _moved(backward, rng.normal(size=shape), order, new)
-
-
-def _moved(backward: Callable[..., Any], x: np.ndarray, order: tuple[int, ...], new: tuple[int, ...]) -> None:
-    def move(x: np.ndarray) -> np.ndarray:
-        return x.transpose(order).reshape(new)
-
-    check_backward("transpose-and-reshape", backward, move, {"x": x}, (x, order))
+        x, move = rng.normal(size=shape), lambda x, order=order, new=new: x.transpose(order).reshape(new)
+        check_backward("transpose-and-reshape", backward, move, {"x": x}, (x, order))
 
 
 def repeated_ids(backward: Callable[..., Any]) -> None:

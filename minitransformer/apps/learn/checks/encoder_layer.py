@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from math import sqrt
 from typing import Any
 
@@ -38,9 +38,8 @@ def encoder_layer_backward(backward: Callable[..., Any]) -> None:
         kept, expected = differentiate(p, x, mask, d_y, H)
         found = backward(p, kept, d_y)
         sizes = {"Dk": Dk, "T": T, "B": B, "B T": B * T, "H": H, "D": D}
-        _compare(
-            found, expected, sizes, partial(mistaken_parts, "encoder-layer-backward", ORDER, p, kept, d_y, edits=(ALL,))
-        )
+        mistakes = cache(partial(mistaken_parts, "encoder-layer-backward", ORDER, p, kept, d_y, edits=(ALL,)))
+        _compare(found, expected, sizes, mistakes)
 
 
 def _draw(seed: int, sizes: tuple[int, ...]) -> tuple[Arrays, np.ndarray, np.ndarray]:
@@ -99,7 +98,7 @@ def _compare(found: Any, expected: Arrays, sizes: Mapping[str, int], mistakes: C
         if name not in found:
             skipped.append(name)
             continue
-        known = partial(_known, mistakes, name)
+        known = lambda name=name: mistakes()[name]  # noqa: E731
         agree(name, found[name], gradient, mistakes=known, sizes=sizes, advice=_advice(right, skipped))
         right.append(name)
         skipped.clear()
@@ -108,10 +107,6 @@ def _compare(found: Any, expected: Arrays, sizes: Mapping[str, int], mistakes: C
         others = [str(name) for name in found if name not in expected]
         words = f"All gradients in d are right. Still missing: {', '.join(missing)}."
         raise Wrong(words + (f"\n\nThese names are not known: {', '.join(others)}." if others else ""))
-
-
-def _known(mistakes: Callable[[], Mapping[str, Arrays]], name: str) -> Arrays:
-    return mistakes()[name]
 
 
 def _advice(right: list[str], skipped: list[str]) -> list[str]:

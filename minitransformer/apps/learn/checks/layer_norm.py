@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,18 +37,11 @@ def layer_norm_forward(forward: Callable[..., Any]) -> None:
 def gain_and_bias_gradients(backward: Callable[..., Any]) -> None:
     """Check the gradients of gain and bias."""
     rng = np.random.default_rng(62)
-    for shape in ((B, T, D), (4, 2, 3)):
-        _gain_and_bias(backward, rng.normal(size=shape), rng.normal(size=shape[-1]), rng.normal(size=shape[-1]))
-
-
-def _gain_and_bias(backward: Callable[..., Any], x_hat: np.ndarray, gain: np.ndarray, bias: np.ndarray) -> None:
-    B, T, _ = x_hat.shape
-    inputs, sizes = {"gain": gain, "bias": bias}, {"B": B, "T": T, "B * T": B * T}
-
-    def affine(gain: np.ndarray, bias: np.ndarray) -> np.ndarray:
-        return gain * x_hat + bias
-
-    check_backward("gain-and-bias-gradients", backward, affine, inputs, (x_hat,), sizes=sizes)
+    for b, t, d in ((B, T, D), (4, 2, 3)):
+        x_hat, sizes = rng.normal(size=(b, t, d)), {"B": b, "T": t, "B * T": b * t}
+        inputs = {"gain": rng.normal(size=d), "bias": rng.normal(size=d)}
+        affine = lambda gain, bias, x_hat=x_hat: gain * x_hat + bias  # noqa: E731
+        check_backward("gain-and-bias-gradients", backward, affine, inputs, (x_hat,), sizes=sizes)
 
 
 def centring_backward(backward: Callable[..., Any]) -> None:
@@ -64,14 +58,11 @@ def layer_norm_backward(backward: Callable[..., Any]) -> None:
         x, gain = rng.normal(size=shape), rng.normal(size=shape[-1])
         c = x - mean(x)
         r = 1 / np.sqrt(mean(c * c) + eps)
-        _layer_norm_gradient(backward, x, (r * c, r, gain), eps)
+        check_backward("layer-norm-backward", backward, partial(_norm, gain=gain, eps=eps), {"x": x}, (r * c, r, gain))
 
 
-def _layer_norm_gradient(backward: Callable[..., Any], x: np.ndarray, given: tuple[Any, ...], eps: float) -> None:
-    def norm(x: np.ndarray) -> Any:
-        return ops.layer_norm.forward(x, given[-1], np.zeros(x.shape[-1]), eps=eps)[0]
-
-    check_backward("layer-norm-backward", backward, norm, {"x": x}, given)
+def _norm(x: np.ndarray, gain: np.ndarray, eps: float) -> Any:
+    return ops.layer_norm.forward(x, gain, np.zeros(x.shape[-1]), eps=eps)[0]
 
 
 def find_the_wrong_layer_norm(counterexample: Callable[..., Any]) -> str:

@@ -69,13 +69,8 @@ def masks(rng: np.random.Generator, full: np.ndarray) -> Iterator[tuple[np.ndarr
 def mask_before_softmax(weights: Callable[..., Any]) -> None:
     """Check the weights, for small scores, for hidden ones that are much larger, and beside the lowest there are."""
     for small, mask in masks(np.random.default_rng(73), MASK):
-        _masked(
-            weights,
-            f"w, for scores {small.shape} and a mask {mask.shape}",
-            small,
-            mask,
-            mistaken("mask-before-softmax", small, mask),
-        )
+        name = f"w, for scores {small.shape} and a mask {mask.shape}"
+        _masked(weights, name, small, mask, mistaken("mask-before-softmax", small, mask))
     small, mask = next(masks(np.random.default_rng(73), MASK))
     large = np.where(MASK, small - 1e4, 1e4)
     _masked(weights, "w, where hidden scores are large", large, mask, mistaken("mask-before-softmax", large, mask))
