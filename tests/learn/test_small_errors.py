@@ -14,7 +14,8 @@ pytestmark = pytest.mark.numpy_only("exercises are in NumPy")
 X = np.array([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]])
 
 
-def test_a_tiny_wrong_entry_beside_large_ones_is_wrong():
+@pytest.mark.parametrize("solution", [None, lambda d: [np.array([[1e6, 1.0, 1e6], [1e6, 1e6, 1e6]]) * d]])
+def test_a_tiny_wrong_entry_beside_large_ones_is_wrong(solution):
     scale = np.array([[1e6, 1.0, 1e6], [1e6, 1e6, 1e6]])
 
     def backward(d, error=1.0):
@@ -22,10 +23,17 @@ def test_a_tiny_wrong_entry_beside_large_ones_is_wrong():
         gradient[0, 1] *= error
         return gradient
 
-    check_gradients(backward, lambda x: scale * x, {"x": X.copy()})
+    check_gradients(backward, lambda x: scale * x, {"x": X.copy()}, solution=solution)
     with pytest.raises(Wrong, match="d_x: the error is so small") as caught:
-        check_gradients(lambda d: backward(d, 1.001), lambda x: scale * x, {"x": X.copy()})
+        check_gradients(lambda d: backward(d, 1.001), lambda x: scale * x, {"x": X.copy()}, solution=solution)
     assert not isinstance(caught.value, Unsolved)
+
+
+def test_a_gradient_far_from_the_solution_is_refused_without_finite_differences():
+    calls = []
+    with pytest.raises(Wrong, match=r"every entry is 1\.5 times"):
+        check_gradients(lambda d: 3 * d, lambda x: calls.append(x) or 2 * x, {"x": X}, solution=lambda d: [2 * d])
+    assert len(calls) == 1
 
 
 @pytest.mark.parametrize("shape", [(2,), (3, 2), (1, 2, 3), ()])
