@@ -38,6 +38,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("double" if BACKE
 # Another array library, for all tests: MINITRANSFORMER_TEST_BACKEND=double, or cupy where there is a GPU
 
 import functools  # noqa: E402
+import gc  # noqa: E402
 import sys  # noqa: E402
 from contextlib import contextmanager  # noqa: E402
 from pathlib import Path  # noqa: E402
@@ -96,6 +97,10 @@ if BACKEND != "numpy":
 def pytest_configure(config):
     config.addinivalue_line("markers", "numpy_only(reason): says something about NumPy, or about all backends at once")
     config.addinivalue_line("markers", "same_bits: equal to the bit only where sums are always added in the same order")
+
+
+def pytest_collection_finish():
+    gc.freeze()  # the garbage collector need not look through thousands of tests that stay
 
 
 def pytest_report_header():

@@ -11,6 +11,9 @@ from minitransformer.tracing.watching import run
 
 SOURCE = np.array([[5, 6, 7, 3, 0], [3, 4, 4, 5, 6]])
 TARGET = np.array([[1, 5, 6, 7, 2, 0], [1, 3, 3, 4, 5, 2]])
+OWN = "decoder.layers.0.self_attention/multi_head_attention"
+CROSS = "decoder.layers.0.cross_attention/multi_head_attention"
+FORWARD = "encoder.layers.0.feed_forward/feed_forward"
 
 
 def model(**options):

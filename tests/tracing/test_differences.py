@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from small_models import CROSS, FORWARD, OWN
 
 import minitransformer as mt
 from minitransformer.tracing import (
@@ -23,9 +24,6 @@ from minitransformer.tracing import (
 
 SOURCE = np.array([[3, 4, 6, 2], [5, 2, 0, 0]])
 TARGET = np.array([[1, 5, 4, 3, 2], [1, 3, 2, 0, 0]])
-OWN = "decoder.layers.0.self_attention/multi_head_attention"
-CROSS = "decoder.layers.0.cross_attention/multi_head_attention"
-FORWARD = "encoder.layers.0.feed_forward/feed_forward"
 EDITS = [SetWeight(CROSS, (0, 1, 1, 2), 0.6), HeadOff(OWN, 0), Temperature(CROSS, 1.5), SetMask(OWN, (0, 1), True)]
 ENTRIES = {
     "encoder.layers.0.feed_forward.w1": (2, 1),

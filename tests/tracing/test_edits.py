@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from small_models import CROSS, FORWARD, OWN
 
 import minitransformer as mt
 from minitransformer.arrays import asarray, to_numpy
@@ -30,10 +31,7 @@ from minitransformer.tracing.twin import twin
 
 SOURCE = np.array([[3, 4, 6, 2], [5, 2, 0, 0]])
 TARGET = np.array([[1, 5, 4, 3, 2], [1, 3, 2, 0, 0]])
-OWN = "decoder.layers.0.self_attention/multi_head_attention"
-CROSS = "decoder.layers.0.cross_attention/multi_head_attention"
 READ = "encoder.layers.0.self_attention/multi_head_attention"
-FORWARD = "encoder.layers.0.feed_forward/feed_forward"
 
 EDITS = {
     "an entry of a parameter": [SetEntry("decoder.layers.0.feed_forward.w1", (2, 1), 1.5)],

@@ -1,6 +1,7 @@
 """Whole messages of traces, edits, differences and searches: each call of the table, and all that it says."""
 
 import numpy as np
+import small_models
 from toml_cases import cases_from_toml, told
 
 import minitransformer as mt
@@ -8,9 +9,6 @@ from minitransformer.data import END, PAD, START
 
 S = np.array([[3, 4, 6, 2], [5, 2, 0, 0]])
 T = np.array([[1, 5, 4, 3, 2], [1, 3, 2, 0, 0]])
-OWN = "decoder.layers.0.self_attention/multi_head_attention"
-CROSS = "decoder.layers.0.cross_attention/multi_head_attention"
-FORWARD = "encoder.layers.0.feed_forward/feed_forward"
 NUMBERS = {"START": START, "END": END, "PAD": PAD, "inf": np.inf, "nan": np.nan}
 
 
@@ -37,5 +35,5 @@ def test_what_a_call_says(model, make_model, call, text):
         "diverged": make_model(n_layers=1),
     }
     models["diverged"].output.data[3, 0] = np.nan
-    names = vars(mt) | vars(mt.tracing) | globals() | NUMBERS | models
+    names = vars(mt) | vars(mt.tracing) | vars(small_models) | globals() | NUMBERS | models
     assert told(call, names) == text.strip()

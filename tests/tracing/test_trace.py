@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from double.library import cupy
-from small_models import SOURCE, TARGET, gradients, model
+from small_models import CROSS, SOURCE, TARGET, gradients, model
 from toml_cases import toml_table
 
 import minitransformer as mt
@@ -30,7 +30,6 @@ from minitransformer.tracing import (
 )
 from minitransformer.tracing.watching import watching
 
-CROSS = "decoder.layers.0.cross_attention/multi_head_attention"
 KINDS = toml_table(__file__, "KINDS")
 
 
