@@ -103,6 +103,7 @@ def test_the_share_of_the_cards_rate():
 def test_from_the_first_word_to_the_figures(monkeypatch, tmp_path, capsys, side):
     monkeypatch.setitem(sys.modules, "cupy", double)
     monkeypatch.setitem(GPU_CONFIGURATIONS, "base-64x64", TINY)
+    monkeypatch.setattr("minitransformer.apps.bench.turns.TURN", 0.01)
     real = program.command
 
     def command(*arguments):

@@ -6,6 +6,7 @@ import re
 from importlib.util import module_from_spec, spec_from_file_location
 from itertools import count, pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -305,12 +306,13 @@ def backward_functions():
 
 @pytest.fixture(scope="module")
 def losses():
-    """The losses that the check computes: no mistake in a backward pass changes them."""
+    """The losses that the check computes at every third entry: no mistake in a backward pass changes them."""
     found, real = [], whole.loss
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(whole, "np", SimpleNamespace(**vars(np) | {"ndindex": lambda shape: [*np.ndindex(shape)][::3]}))
         patch.setattr(whole, "loss", lambda *inputs: found.append(real(*inputs)) or found[-1])
         whole.check()
-    return [value for value, _ in found]
+        yield [value for value, _ in found]
 
 
 def fails(function, losses):
