@@ -79,6 +79,11 @@ by_function = pytest.mark.parametrize(
 )
 
 
+def test_what_is_said_of_results_of_a_wrong_number_is_approved():
+    texts = [f"{exercise.name}: {judge(exercise, [lambda *_: (0.5,) * 7]).words}" for exercise in bank()]
+    check_approved(Path(__file__).parent / "approved_verdicts" / "of-seven-results.txt", "\n\n".join(texts))
+
+
 @by_function
 def test_a_solution_is_refused_that_is_right_for_the_first_sizes_only(exercise):
     """Where there are no arrays, for the first numbers only."""

@@ -16,7 +16,7 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 from approved import check_approved
-from toml_cases import cases_from_toml
+from toml_cases import cases_from_toml, toml_table
 
 from minitransformer import nn
 from minitransformer.apps.cli import main
@@ -341,6 +341,7 @@ def test_what_is_measured_inside_a_model(monkeypatch, says):
     model = type("Model", (), {"training": True, "__call__": lambda self, source, read: call(source, read)})()
     found = examination_module._inside(model, rows)
     source, read = asked[0]
+    assert (source.shape, model.training) == ((50, 6 + examination_module.MORE_PADDING // 2), False)
     counted = [(row, t) for row, tokens in enumerate(rows[:50]) for t in range(len(tokens) + 1)]
     answers = [[*reversed(row), END] for row in rows[:50]]
     said = {"labels": lambda row, t: answers[row][t], "read": lambda row, t: read[row, t]}
@@ -399,10 +400,21 @@ def test_the_norm_of_a_part_is_over_all_its_weights():
     assert gradient_norms(SimpleNamespace(named_parameters=lambda: named)) == {"decoder 1": 5.0, "table": 2.0}
 
 
-def test_a_label_that_does_not_count_is_a_dot(report):
-    batch = {"source": [[3, END]], "read": [[1, 3, 0]], "labels": [[3, END, 0]]}
-    assert ASK["batch"](report | {"batch": batch | {"ignored": 0}}).endswith("0>                <0_    0>.")
-    assert ASK["batch"](report | {"batch": batch | {"ignored": None}}).endswith("0>                <0_    0>_")
+def test_all_that_is_said_of_a_report_is_approved():
+    """Every number is shown in its place, and speaks for a cause on one side of its bound only."""
+
+    def evidence(change):
+        others = {name: next(case for case in cases() if case.cause != name) for name in CAUSES}
+        return [f"{name}: {diagnose(case, name, report | change)[1]}" for name, case in others.items()]
+
+    report, changes = toml_table(__file__, "REPORT"), toml_table(__file__, "CHANGES")["bounds"]
+    texts = [show(report) for show in (*ASK.values(), overview)] + ["\n".join(evidence({}))]
+    for change in changes:
+        texts.append(
+            "\n".join([f"{change}:", *(words for words in evidence(change) if words not in texts[len(ASK) + 1])])
+        )
+    texts.append(ASK["batch"](report | {"batch": report["batch"] | {"ignored": None}}))
+    check_approved(Path(__file__).with_name("approved_clinic.txt"), "\n\n".join(texts) + "\n")
 
 
 def test_labels_may_be_handed_to_the_loss_in_one_row():

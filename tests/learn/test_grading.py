@@ -1,18 +1,19 @@
 """Grading: whatever a submission does, the verdict is that of the check, and comes from the grader's process."""
 
 import builtins
-import csv
-import io
+import json
 import multiprocessing
 import os
 import sys
 import time
+from datetime import datetime
 from functools import partial
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 
 import numpy as np
 import pytest
+from approved import check_approved
 from toml_cases import cases_from_toml
 
 from minitransformer.apps.learn import bank, calls, child, find
@@ -22,7 +23,6 @@ from minitransformer.apps.learn.referee import Verdict, judge
 from minitransformer.files import FileError
 
 FIRST = bank()[0]
-HEAD = ["student", "right", "of", "id", "points", "of_points", "hours_late"]
 IN_BACKWARD = "def backward(x, y, d_z):\n    "
 
 
@@ -290,14 +290,18 @@ def test_folders_that_are_no_submissions_are_refused(tmp_path, hand_in):
         read_submissions(tmp_path / "zips", [FIRST])
 
 
-def test_the_table_has_a_row_for_each_student_and_no_formula():
-    verdicts = {"a": Verdict(True, ""), "b": Verdict(False, "", solved=False), "c": Verdict(False, ""), "d": None}
-    names = ["Zoë, B.", '=HYPERLINK("x")', " +1", "two\nlines", "\udcff", "-"]
-    text = write_csv([Result(name, verdicts) for name in names]).decode("utf-8-sig")
-    head, *rows = csv.reader(io.StringIO(text))
-    assert head == [*HEAD, "a", "b", "c", "d"]
-    assert [row[0] for row in rows] == ["Zoë, B.", '\'=HYPERLINK("x")', "' +1", "two\\nlines", "\\udcff", "'-"]
-    assert all(row[1:] == ["1", "4", "", "1.0", "4.0", "0.0", "right", "open", "wrong", "missing"] for row in rows)
+def test_the_tables_of_a_class_are_approved():
+    """No name becomes a formula; right verdicts count, and wrong ones for their share where that is asked for."""
+    found = [Verdict(True, ""), Verdict(False, "no", share=1 / 3), Verdict(False, "", solved=False), None]
+    verdicts = dict(zip("abcdef", [*found, Verdict(False, "broken", failed=True), Verdict(True, "yes")], strict=True))
+    weights, deadline = {name: 2.0**n for n, name in enumerate(verdicts)}, datetime(2026, 1, 2)
+    names = ["Zoë, B.", '=HYPERLINK("x")', " +1", "two\nlines", "\udcff"]
+    names += ["-1", "@cmd", "a=1", "a-b_12_assignsubmission_file"]
+    results = [Result(name, verdicts, (), deadline.timestamp() + 1234 * n) for n, name in enumerate(names, start=-1)]
+    tables = [write_csv(results), write_csv(results[:3], weights, False), write_csv(results, weights, True, deadline)]
+    texts = [table.decode().encode("unicode_escape").decode().replace("\\n", "\n") for table in tables]
+    text = "\n".join([*texts, json.dumps([result.describe() for result in results[3:5]], indent=1)])
+    check_approved(Path(__file__).with_name("approved_class.txt"), text)
 
 
 def test_one_student_cannot_harm_the_next(hand_in):
@@ -306,18 +310,3 @@ def test_one_student_cannot_harm_the_next(hand_in):
     hand_in("Ada/01-scalars/01_product_rule.py", f"import shutil\nshutil.rmtree({str(folder)!r})\n")
     results = [*map(partial(grade, exercises=[FIRST]), read_submissions(folder, [FIRST]))]
     assert [result.state(FIRST.name) for result in results] == ["wrong", "right"]
-
-
-@pytest.mark.parametrize("name", ["anna", "=1+1", "+1", "-1", "@cmd", " =1", "a=1", "a-b"])
-def test_a_result_counts_and_names_what_it_holds(name):
-    """No name becomes a formula, and only right verdicts count as right."""
-    verdicts = {"a": Verdict(True, "", solved=True), "b": Verdict(False, "no", solved=True), "c": None}
-    verdicts |= {"d": Verdict(False, "open", solved=False), "e": Verdict(True, "", solved=True)}
-    result = Result(name, verdicts)
-    told = result.describe()
-    assert (told["right"], told["of"]) == (2, 5)
-    assert [one["state"] for one in told["exercises"].values()] == ["right", "wrong", "missing", "open", "right"]
-    header, row = csv.reader(io.StringIO(write_csv([result]).decode("utf-8-sig")))
-    assert header == [*HEAD, *verdicts]
-    assert row[1:] == ["2", "5", "", "2.0", "5.0", "0.0", "right", "wrong", "missing", "open", "right"]
-    assert row[0].startswith("'") == (name.lstrip()[0] in "=+-@")
