@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from approved import check_approved
-from toml_cases import cases_from_toml
+from toml_cases import cases_from_toml, toml_table
 
 from minitransformer.apps.learn import bank, calls, child, find
 from minitransformer.apps.learn.grading import Result, Submission, grade, read_submission, read_submissions, write_csv
@@ -278,16 +278,15 @@ def test_what_cannot_be_read_is_wrong_with_the_reason(hand_in, tmp_path):
 
 
 def test_folders_that_are_no_submissions_are_refused(tmp_path, hand_in):
-    for folder, said in (
-        (tmp_path / "none", "there is no folder"),
-        (hand_in("Ada/my-exercises/01-scalars/01_product_rule.py") / "Ada" / "my-exercises", "is one submission"),
-    ):
-        with pytest.raises(FileError, match=said):
-            read_submissions(folder, [FIRST])
+    one, texts = hand_in("Ada/my-exercises/01-scalars/01_product_rule.py") / "Ada" / "my-exercises", []
+    (tmp_path / "empty" / ".git").mkdir(parents=True)
     (tmp_path / "zips").mkdir()
     (tmp_path / "zips" / "Ada.zip").touch()
-    with pytest.raises(FileError, match="unpack the archives first"):
-        read_submissions(tmp_path / "zips", [FIRST])
+    for folder in (tmp_path / "none", one, tmp_path / "empty", tmp_path / "zips"):
+        with pytest.raises(FileError) as refused:
+            read_submissions(folder, [FIRST])
+        texts.append(str(refused.value).replace(str(folder), f"HERE/{folder.name}"))
+    assert texts == toml_table(__file__, "REFUSED")
 
 
 def test_the_tables_of_a_class_are_approved():

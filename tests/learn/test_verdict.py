@@ -138,8 +138,6 @@ def test_what_is_no_result_at_all():
     assert "should be an array of shape (5, 4), but it is a str" in told("y", "five", EXPECTED)
     assert "float32" in told("y", EXPECTED.astype("f"), EXPECTED)
     assert "ids should be whole numbers" in told("ids", np.array([1.0, 2.0]), np.array([1, 2]))
-    with pytest.raises(Wrong, match="Return d_x, d_y, in this order: expected 2 results, found 1"):
-        check_gradients(lambda d: (d,), np.add, {"x": X, "y": X.copy()})
 
 
 def test_an_input_that_was_written_to():
@@ -273,6 +271,7 @@ def test_a_fault_of_the_check_is_called_one(monkeypatch):
     exercise = replace(find("product-rule"), check=names["check"])
     verdict = judge(exercise, [lambda x: ()])
     assert verdict.failed
-    assert verdict.words.startswith("The check itself failed with IndexError")
+    words = "The check itself failed with IndexError: tuple index out of range (<string>, line 1). This is a fault of "
+    assert verdict.words == f"{words}minitransformer, not of your code: please report it, with your file."
     assert "Line" in judge(exercise, [lambda x: 1 / 0]).words
     assert "should be a function, found int" in judge(exercise, [3]).words
