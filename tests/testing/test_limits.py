@@ -276,12 +276,16 @@ def test_a_gradient_of_the_output_is_rounded_to_its_type():
 def test_a_backward_pass_meets_what_the_function_keeps_for_its_inputs():
     kept = {}
 
-    def square(x):
-        kept["x"] = x
-        return x * x
+    def product(x, w):
+        kept.update(x=x, w=w)
+        return x * w
 
-    case = real_case(square, np.array([0.1, 0.2]), backward=lambda x, d_y: 2 * kept["x"] * d_y)
-    assert Claim(case, np.random.default_rng(0)).noise(0).min() > 0
+    def backward(x, w, d_y):
+        return kept["w"] * d_y, kept["x"] * d_y
+
+    case = real_case(product, np.array([0.1, 0.2]), np.array([0.3, 0.7]), backward=backward)
+    claim = Claim(case, np.random.default_rng(0))
+    assert min(claim.noise(i).min() for i in range(2)) > 0
 
 
 def test_bfloat16_is_the_precision_of_its_own_input_alone():

@@ -79,8 +79,9 @@ def test_lists_and_dicts_and_what_has_no_gradient():
     assert str(report).endswith("outputs without a gradient: y['index'] (int64), y['none'] (None)")
 
 
-def test_a_single_output_in_a_list():
+def test_a_single_output_among_others():
     assert check(lambda x: [x * x], backward=lambda x, d_y: 2 * x * d_y[0], inputs=[X]).verdict == "right"
+    assert check(lambda x: (None, x * x), inputs=[mt.Tensor(X)]).verdict == "right"
 
 
 def test_inputs_may_be_structures_too():
