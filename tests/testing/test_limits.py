@@ -285,7 +285,7 @@ def test_a_backward_pass_meets_what_the_function_keeps_for_its_inputs():
 
     case = real_case(product, np.array([0.1, 0.2]), np.array([0.3, 0.7]), backward=backward)
     claim = Claim(case, np.random.default_rng(0))
-    assert min(claim.noise(i).min() for i in range(2)) > 0
+    assert all(claim.noise(i).any() for i in range(2))
 
 
 def test_bfloat16_is_the_precision_of_its_own_input_alone():

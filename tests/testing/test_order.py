@@ -80,17 +80,6 @@ def test_one_input_options_and_what_has_no_gradient():
     single = (lambda x, d_y: np.cos(x) * d_y, lambda x, d_y, g_x: (-np.sin(x) * d_y * g_x, np.cos(x) * g_x))
     assert check(np.sin, backward=single, inputs=[X], order=2).verdict == "right"
 
-    def dropped(x, rng):
-        return x * (rng.random(x.shape) < 0.5)
-
-    def first(x, rng, d_y):
-        return dropped(d_y, rng), None
-
-    def second(x, rng, d_y, g):
-        return 0 * x, None, dropped(g[0], rng)
-
-    assert check(dropped, backward=(first, second), inputs=[X, np.random.default_rng(0)], order=2).verdict == "right"
-
 
 def test_several_outputs_and_complex_numbers():
     def two(z):
