@@ -280,10 +280,8 @@ def test_a_backward_pass_meets_what_the_function_keeps_for_its_inputs():
         kept.update(x=x, w=w)
         return x * w
 
-    def backward(x, w, d_y):
-        return kept["w"] * d_y, kept["x"] * d_y
-
-    case = real_case(product, np.array([0.1, 0.2]), np.array([0.3, 0.7]), backward=backward)
+    pair = np.array([[0.1, 0.2], [0.3, 0.7]])
+    case = real_case(product, *pair, backward=lambda x, w, d_y: (kept["w"] * d_y, kept["x"] * d_y))
     claim = Claim(case, np.random.default_rng(0))
     assert all(claim.noise(i).any() for i in range(2))
 
