@@ -160,8 +160,6 @@ def test_translate_names_unknown_tokens_and_translates_nothing(run, capsys, stan
 def test_evaluate(run, capsys):
     assert main(["evaluate", str(run)]) == 0
     out = capsys.readouterr().out
-    assert re.search(r"^exact match on 30 held-out numbers: \d+\.\d\d %$", out, re.M)
-    assert re.search(r"^token accuracy, given all tokens before: \d+\.\d{3} %$", out, re.M)
     final = json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])
     assert f"{final['exact_match']:.2%}".replace("%", " %") in out
     assert main(["evaluate", str(run), "--bleu-tokenize", "none"]) == 2

@@ -425,10 +425,10 @@ class Kept(SimpleNamespace):
         return SimpleNamespace(broken={"softmax-backward": "line 1\nline 2"}, functions={"a": 1}, folder=own)
 
     def gone(self, parts):
-        return ["softmax-backward", "warm-up"]
+        return ["softmax-backward", "warm-up", "xavier"]
 
     def edited(self, parts):
-        return ["adam-step"]
+        return ["adam-step", "top-p"]
 
 
 @cases_from_toml

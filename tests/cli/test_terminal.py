@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import re
 import struct
 import sys
 import threading
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import made_up
 import pytest
+from approved import check_approved
 from toml_cases import toml_table
 
 from minitransformer import ops
@@ -23,8 +25,7 @@ pytestmark = pytest.mark.numpy_only("what is printed does not depend on the arra
 SIZES = "--d-model 8 --n-heads 2 --n-layers 1 --d-ff 8 --workers 1"
 RUNS = [run.format(SIZES=SIZES) for run in toml_table(__file__, "RUNS")]
 STATUS = toml_table(__file__, "STATUS")
-MEASURED = ("bench", "bench --scale", "bench --decode", "bench --processes", "table1", "paths", "recall")
-MEASURED += ("extrapolation", "extrapolation --layers", "table3 A --seeds 0 1", "changes characters")
+MEASURED = toml_table(__file__, "MEASURED")
 FOUND = toml_table(__file__, "FOUND") | {
     "bench.bench.measure_speed": made_up.result(),
     "bench.bench.measure_growth": made_up.growth(),
@@ -34,9 +35,18 @@ FOUND = toml_table(__file__, "FOUND") | {
 }
 FOUND["table1.measure_table1"] = made_up.table1() | {"costs": FOUND.pop("table1.costs")}
 """What the measuring commands would find."""
+ASKED = []
+"""What they ask for."""
 
 
-def trained(_, configurations, seeds, *__):
+def answering(found):
+    """Return a function that finds this, whatever it is asked for."""
+    told = lambda *of, **options: re.sub("<function (.*?) at .*?>", r"\1", f"{of} {options}")  # noqa: E731
+    return lambda *of, **options: ASKED.append(told(*of, **options)) or found
+
+
+def trained(folder, configurations, seeds, *__):
+    ASKED.append(f"{folder} {seeds} { {name: one.training.steps for name, one in configurations.items()} }")
     scores = {"valid_loss": 0.5, "exact_match": 0.5, "seconds": 31.0}
     return {name: [Result(one, 804_096, scores)] * len(seeds) for name, one in configurations.items()}
 
@@ -77,9 +87,14 @@ def _read(end):
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_no_line_is_wider_than_the_terminal(in_a_terminal, monkeypatch, width):
-    found = FOUND | {"gradcheck.prove": prove(ops.linear, examples(ops.linear)[0].inputs)}
-    stand_ins = {f"cli.{name}": lambda *_, one=one, **__: one for name, one in found.items()}
-    stand_ins |= {"cli.table3.train_variations": trained, "cli.text_runs.TEXTS": 2, "cli.text_runs.LENGTH": 50}
+    proof, calls = prove(ops.linear, examples(ops.linear)[0].inputs), []
+    stand_ins = {f"cli.{name}": answering(one) for name, one in FOUND.items()}
+    stand_ins |= {
+        "cli.gradcheck.prove": lambda *_, **__: proof,
+        "cli.table3.train_variations": trained,
+        "cli.text_runs.TEXTS": 2,
+        "cli.text_runs.LENGTH": 50,
+    }
     stand_ins |= {"plots.attention_maps": lambda *_, **__: None, "explorer.saved._difference": lambda *_: {}}
     for name, stand_in in stand_ins.items():
         monkeypatch.setattr(f"minitransformer.apps.{name}", stand_in)
@@ -90,8 +105,11 @@ def test_no_line_is_wider_than_the_terminal(in_a_terminal, monkeypatch, width):
     wrapped = {}
     for command in commands:
         status, lines = in_a_terminal(command, width)
+        calls += [f"$ {command}", *ASKED] if command in MEASURED else []
+        ASKED.clear()
         assert status == STATUS.get(command, 0), (command, lines)
         # A long path, of this test's folder for example, has no place to break.
         if wide := [line for line in lines if len(spread(line)) > width >= max(map(len, line.split()), default=0)]:
             wrapped[command] = wide
+    check_approved(Path(__file__).with_name("approved_calls.txt"), "\n".join(calls) + "\n")
     assert not wrapped, "\n".join(f"{c}: {line}" for c, lines in wrapped.items() for line in lines)
