@@ -270,6 +270,7 @@ def test_a_report_is_measured_again_when_the_examination_changes(tmp_path, monke
         ("STEPS = 3\n", "no longer defines train, write"),
         ("STEPS = 3\ndef train(watch):\n    return q\ndef write(): ...\n", "line 3, in train: NameError: name 'q'"),
         ("exit()\n", "line 1, in <module>: SystemExit"),
+        ("raise KeyError(__file__)\n", "line 1, in <module>: KeyError: 'patient.py'"),
         ("STEPS = 3\ndef train(watch): ...\ndef write(): ...\n", "train must return the model"),
         (SHORT.replace("        watch(model", "        (model"), "train called watch 0 times in 2 steps"),
         (SHORT.replace(" 2, 6", " 1, 6"), "in two steps at least"),
@@ -410,9 +411,8 @@ def test_all_that_is_said_of_a_report_is_approved():
     report, changes = toml_table(__file__, "REPORT"), toml_table(__file__, "CHANGES")["bounds"]
     texts = [show(report) for show in (*ASK.values(), overview)] + ["\n".join(evidence({}))]
     for change in changes:
-        texts.append(
-            "\n".join([f"{change}:", *(words for words in evidence(change) if words not in texts[len(ASK) + 1])])
-        )
+        told = [words for words in evidence(change) if words not in texts[len(ASK) + 1]]
+        texts.append("\n".join([f"{change}:", *told]))
     texts.append(ASK["batch"](report | {"batch": report["batch"] | {"ignored": None}}))
     check_approved(Path(__file__).with_name("approved_clinic.txt"), "\n\n".join(texts) + "\n")
 

@@ -14,7 +14,7 @@ from minitransformer.apps.learn import Book, bank, find
 from minitransformer.apps.learn.answers import load_answers
 from minitransformer.apps.learn.trainings import TRAININGS, Disagreement, Training, last_ready
 from minitransformer.apps.learn.trainings.engine import ENGINE, Compared
-from minitransformer.apps.learn.trainings.report import Report, compare, draw_curve, train, train_with_answers
+from minitransformer.apps.learn.trainings.report import compare, draw_curve, train, train_with_answers
 from minitransformer.apps.learn.verdict import Wrong
 from minitransformer.autograd import Tensor
 from minitransformer.stand_ins import standing_in
@@ -190,6 +190,8 @@ def test_the_last_exercise_of_a_chapter_names_the_training(learn, solved):
     assert "learn train" not in learn("check", names[0])[1].out
 
 
-def test_a_report_is_plain_text():
-    text = Report("dog", "god", [2.0, 1.0], [3.0, 1.5], 0.123, 4.567).format()
+def test_a_report_tells_the_learners_training_from_the_engines(solved, monkeypatch):
+    runs = iter([("dog", "god", [2.0, 1.0], 0.123), ("cat", "tac", [3.0, 1.5], 4.567)])
+    monkeypatch.setattr("minitransformer.apps.learn.trainings.report.train", lambda *_: next(runs))
+    text = train_with_answers(TRAININGS[3], solved).format()
     check_approved(Path(__file__).parent / "approved_trainings" / "report.txt", text)
