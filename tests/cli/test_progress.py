@@ -9,6 +9,7 @@ from toml_cases import cases_from_toml
 
 from minitransformer.apps.cli import progress
 from minitransformer.decoding import Diverged
+from minitransformer.training import Sample, Scores
 
 ENDS = {"interrupted": KeyboardInterrupt(), "diverged": Diverged("the loss is not a finite number after step 9")}
 
@@ -35,3 +36,10 @@ def test_a_training_is_told_to_the_bar(monkeypatch, capsys, terminal, columns, b
         status = progress.train(trainer, folder, "resume")
     calls = [str(call).removeprefix("call().__enter__().") for call in bar.mock_calls if "__exit__" not in str(call)]
     assert [status, *calls, *capsys.readouterr()] == expected
+
+
+@cases_from_toml
+def test_an_evaluation_shows_three_samples_of_which_wrong_ones_matter_more(right, expected):
+    samples = [Sample(f"s{i}", ["good", "fine"], "good" if is_right else "bad") for i, is_right in enumerate(right)]
+    trainer = SimpleNamespace(step=1234, waited=0, task=SimpleNamespace(measures=(), noun="strings"))
+    assert progress._describe_evaluation(Scores(0.25, 0.5, 1.5, samples), trainer) == expected

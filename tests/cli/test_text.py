@@ -107,9 +107,8 @@ def test_translate_keeps_lines_and_gives_the_best_of_a_beam(run, capsys, standar
 def test_a_translation_that_is_cut_off_is_told(run, capsys, monkeypatch):
     from minitransformer.decoding import Hypothesis
 
-    monkeypatch.setattr(
-        "minitransformer.apps.cli.translate.hypotheses", lambda *_, **__: [[Hypothesis([5], -1, -1, False)]]
-    )
+    several = [Hypothesis([5], -1, -1, False), Hypothesis([5, 6], -1, -1, True)]
+    monkeypatch.setattr("minitransformer.apps.cli.translate.hypotheses", lambda *_, **__: [several])
     assert main(["translate", str(run), "w1"]) == 0
     captured = capsys.readouterr()
     assert captured.out
