@@ -422,9 +422,8 @@ class Kept(SimpleNamespace):
     parts, folder = ("a", "b", "c"), "/mine"
 
     def open(self, own):
-        return SimpleNamespace(
-            broken={"softmax-backward": "line 1\nline 2", "causal-mask": "line 3"}, functions={"a": 1}, folder=own
-        )
+        broken = {"softmax-backward": "line 1\nline 2", "causal-mask": "line 3"}
+        return SimpleNamespace(broken=broken, functions={"a": 1}, folder=own)
 
     def gone(self, parts):
         return ["softmax-backward", "warm-up", "xavier"]
