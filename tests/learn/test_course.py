@@ -68,7 +68,7 @@ def test_the_plan_names_everything_and_gives_nothing_away(tmp_path, language):
         assert [words for words in named if said(words, language).replace("|", "\\|") not in text] == []
         assert all(f"`{exercise.file}`" in text for exercise in (*week.exercises, *week.optional))
         assert " ".join(said(week.lab.observe, language).split()) in " ".join(text.split())
-    check_approved(Path(__file__).parent / "approved_course" / f"{language}.md", texts[0])
+    check_approved(Path(__file__).parent / "approved_course" / f"{language}.txt", texts[0])
     whole = "\n".join(texts)
     assert language == "en" or re.findall(r"(?:\b[a-z]{2,} ){3}", re.sub(r"```[^`]+```|`[^`]+`", "", whole)) == []
     assert not [name for name in CAUSES if name in whole]
