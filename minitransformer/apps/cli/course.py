@@ -151,7 +151,7 @@ def _summary(results: Sequence[grading.Result]) -> str:
 
 
 def _json(results: Sequence[grading.Result]) -> str:
-    students = [result.describe() for result in results]
     from importlib.metadata import version  # slow
 
+    students = [result.describe() for result in results]
     return json.dumps({"minitransformer": version("minitransformer"), "students": students}, indent=1) + "\n"

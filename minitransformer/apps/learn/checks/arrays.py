@@ -32,10 +32,8 @@ def mean_of_what_counts(backward: Callable[..., Any]) -> None:
     rng = np.random.default_rng(6)
     for lists in ([[1, 1, 1, 1, 0], [1, 0, 0, 0, 0], [1, 1, 1, 0, 0]], [[0, 1, 1, 0], [1, 0, 1, 1]]):
         keep = np.array(lists, dtype=bool)
-        x, mean = (
-            rng.normal(size=keep.shape),
-            lambda x, keep=keep: np.where(keep, x, 0.0).sum(axis=1) / keep.sum(axis=1),
-        )
+        x = rng.normal(size=keep.shape)
+        mean = lambda x, keep=keep: np.where(keep, x, 0.0).sum(axis=1) / keep.sum(axis=1)  # noqa: E731
         check_backward("mean-of-what-counts", backward, mean, {"x": x}, (x, keep))
 
 
