@@ -144,7 +144,7 @@ def judged(exercise, change):
         return judge(exercise, [changed]), pairs
 
 
-@pytest.mark.parametrize(("number", "exercise"), enumerate(bank()), ids=lambda given: getattr(given, "name", None))
+@pytest.mark.parametrize(("number", "exercise"), list(enumerate(bank())), ids=lambda one: getattr(one, "name", None))
 def test_results_of_every_kind_are_told_by_the_check(number, exercise):
     right, [(value, _), *_] = judged(exercise, lambda value: value)
     assert right.right
