@@ -26,7 +26,7 @@ class Slope(NamedTuple):
             return float("inf")
         low, high = self.sides or (self.value, self.value)
         outside = max(low - claimed, claimed - high, 0.0)
-        return outside / max(self.error / tolerance, abs(low), abs(high), abs(claimed)) if outside else 0.0
+        return outside / max(abs(low), abs(high), abs(claimed), self.error / tolerance) if outside else 0.0
 
 
 def relative_error(a: Any, b: Any, floor: Any) -> Any:

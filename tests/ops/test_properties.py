@@ -40,8 +40,8 @@ def test_every_operation_is_proved(name, extreme, monkeypatch):
 @pytest.mark.asks("the right gradient, for all examples of minitransformer/testing/examples.py")
 @pytest.mark.parametrize("name", mt.ops.registry)
 def test_the_examples_are_proved(name):
-    """Each special case once and with more entries, whatever is drawn above: masks, blocks, dilations, padding."""
-    cases = examples(mt.ops.registry[name], seed=3)
+    """Each special case once, as in `minitransformer gradcheck`: masks, blocks, dilations, padding."""
+    cases = examples(mt.ops.registry[name])
     assert len({example.case for example in cases}) == len(cases) > 0
     for example in cases:
         prove(mt.ops.registry[name], example.inputs, **example.options)

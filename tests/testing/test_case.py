@@ -92,6 +92,20 @@ def test_inputs_are_widened_and_keep_their_layout():
     assert [is_float(x) for x in found] == [True, True, False]
 
 
+@pytest.mark.numpy_only("arrays on a GPU are always copies")
+@pytest.mark.parametrize("change", [np.copy, np.transpose, lambda x: x[:, ::2], lambda x: x[::-1], lambda x: x[1]])
+def test_every_call_gets_copies_of_one_order_in_memory(change):
+    orders, x = set(), change(np.arange(1.0, 7.0).reshape(2, 3))
+    x.flags.writeable = False
+
+    def product(a, b):
+        orders.add(tuple((t.data.strides, t.data.flags.writeable) for t in (a, b)))
+        return a * b
+
+    mt.testing.gradcheck(product, (x, x))
+    assert orders == {((x.astype(float).strides, True),) * 2}
+
+
 def test_arrays_are_found_wherever_they_are_saved():
     class Kept:
         def __init__(self):

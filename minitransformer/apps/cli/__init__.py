@@ -65,7 +65,8 @@ def build_parser(only: str | None = None, listed: bool = True) -> Parser:
     only : str, optional
         The command whose arguments are needed; by default all.
     listed : bool
-        Whether the other commands are listed with their help. Each takes time: argparse looks for translations.
+        Whether there are also the other commands, with their help, and --version. They take time: argparse looks for
+        translations.
     """
     parser = Parser(
         prog="minitransformer",
@@ -78,7 +79,7 @@ def build_parser(only: str | None = None, listed: bool = True) -> Parser:
         parser.add_argument("--version", action="version", version=f"minitransformer {version('minitransformer')}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     parser.commands = commands.choices
-    for name in COMMANDS if listed or not only else (only,):
+    for name in COMMANDS if listed else [only or ""]:
         text = COMMANDS.docstring(name).partition("\n\n")
         command = commands.add_parser(
             name,

@@ -222,7 +222,7 @@ def take(names: Sequence[str], found: Any, shapes: Sequence[tuple[int, ...]] | N
         what = f"an array of shape {found.shape}."
     else:
         what = "None: is there a `return`?" if found is None else f"{_article(type(found).__name__)}."
-    names = [name.rstrip(",") for name in names]
+    names = [name.rstrip(",") for name in names]  # such as "q, for epsilon = 0.1,"
     wanted = f"{names[0]}: expected one result"
     if len(names) > 1:
         wanted = f"{', '.join(names)}, in this order: expected {len(names)} results"
