@@ -169,7 +169,7 @@ class Case:
             with np.errstate(all="ignore"):  # a step may lead out of the domain or the type; a shorter one will not
                 for i, start, at, before, along, precision in parts:
                     after = precision.round(before + t * along)
-                    inputs[i] = start.copy(order="K")
+                    inputs[i] = start.copy()
                     inputs[i][at] = after
                     lost += float(np.abs(after.astype(np.float64) - before - t * along).sum())
                 terms = factors * self.value(inputs).reshape(-1)
@@ -192,7 +192,7 @@ class Case:
 
     def _call_guarded(self, requires_grad: bool = False) -> tuple[Any, list[Any]]:
         """Call the function with copies of the inputs, and check that it does not change them."""
-        output, given = self.call([x.copy(order="K") if hasattr(x, "dtype") else x for x in self.inputs], requires_grad)
+        output, given = self.call([x.copy() if hasattr(x, "dtype") else x for x in self.inputs], requires_grad)
         self._require_untouched(given, "the function")
         return output, given
 
@@ -243,9 +243,9 @@ def nearly_same(a: Any, b: Any, tolerance: float) -> bool:
 
 
 def _widen(x: Any) -> Any:
-    """Return copies of floating-point arrays in float64, in the same order in memory."""
+    """Return floating-point arrays in float64, with the same memory layout."""
     x = operand(np.asarray(x) if isinstance(x, np.floating) else x.data if isinstance(x, Tensor) else x)
-    return x.astype(np.float64) if is_float(x) else x
+    return x.astype(np.float64, copy=False) if is_float(x) else x
 
 
 def _numbers(output: Any) -> Array:

@@ -92,7 +92,8 @@ class _Claimed(Measurement):
     def __init__(self, case: Case, rng: np.random.Generator, d_output: Any, tolerance: float, smooth: bool) -> None:
         self.case, self.rng, self.smooth, self._tolerance = case, rng, smooth, tolerance
         self.d_output, self.gradients = case.claim(rng, d_output)
-        self.middle, self.size = case.loss({}, self.d_output)(0.0)
+        i, x = case.moving[0], case.inputs[case.moving[0]]  # copied as when it moves, in the same order in memory
+        self.middle, self.size = case.loss({i: np.zeros(x.shape)}, self.d_output)(0.0)
 
     @property
     def tolerance(self) -> float:

@@ -1,12 +1,18 @@
 """What the tests of folders that other programs wrote share."""
 
+import os
+import random
 from pathlib import Path
 
 import pytest
 from toml_cases import toml_table
 
+import minitransformer as mt
 from minitransformer.apps.cli import main
+from minitransformer.apps.exchange import write_run
 from minitransformer.files import FileError
+
+CASES = int(os.environ.get("MINITRANSFORMER_FUZZ_CASES", "200"))
 
 
 @pytest.fixture
@@ -26,3 +32,26 @@ def refused(tmp_path, capsys):
         assert not out.exists()
 
     return refused
+
+
+@pytest.fixture
+def bears(tmp_path):
+    """Return a test that each damaged file of a folder gives an error of one line, or a run that opens."""
+
+    def bears(read, folder, names, damage, opened):
+        whole, messages = {name: (folder / name).read_bytes() for name in names}, []
+        for seed in range(CASES):
+            name = names[seed % len(names)]
+            (folder / name).write_bytes(damage(random.Random(seed), whole[name], name))
+            try:
+                published = read(folder)
+                if seed % opened == 0:
+                    write_run(published, tmp_path / f"run-{seed}")
+                    mt.load(tmp_path / f"run-{seed}")
+            except FileError as error:
+                messages.append(f"{error}")
+            (folder / name).write_bytes(whole[name])
+        assert len(messages) > CASES // 3
+        assert all(len(message) < 1500 and "\n" not in message for message in messages)
+
+    return bears
