@@ -267,9 +267,7 @@ class WindowBatches:
         if window > tokens:
             raise ValueError(f"WindowBatches: found windows of {window} tokens, but a batch may hold {tokens} at most")
         if len(ids) < window:
-            raise ValueError(
-                f"WindowBatches: found a text of {len(ids):,} tokens, expected at least one window of {window}"
-            )
+            raise ValueError(f"WindowBatches: found a text of {len(ids):,} of the {window} tokens that a window needs")
         self._ids, self._window, self._seed = ids, window, seed
         self._rows = tokens // window
         self._windows = max(1, (len(ids) - window + 1) // window)

@@ -47,9 +47,9 @@ class KnownFile(NamedTuple):
         found = sha256(data).hexdigest()
         if (len(lines), found) != (self.lines, self.sha256):
             raise TextError(
-                f"{path} is not the published file: found {len(lines):,} lines and the SHA-256 checksum {found}, "
-                f"expected {self.lines:,} lines and {self.sha256}; fetch it again from {self.origin}, or read it as "
-                "your own text, whose scores cannot be compared with published ones"
+                f"{path} is not the published file: found lines: {len(lines):,}, SHA-256: {found}, "
+                f"expected lines: {self.lines:,}, SHA-256: {self.sha256}; fetch it again from {self.origin}, or read "
+                "it as your own text, whose scores cannot be compared with published ones"
             )
         return lines
 

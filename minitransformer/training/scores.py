@@ -235,7 +235,7 @@ def _measure(metric: Any, found: Sequence[str], references: Sequence[Sequence[st
 
 def _check(found: Sequence[str], references: Sequence[Sequence[str]]) -> None:
     if len(found) != len(references):
-        raise ValueError(f"found {len(found):,} texts and references for {len(references):,}, expected as many of both")
+        raise ValueError(f"found texts: {len(found):,}, with references: {len(references):,}; expected as many of both")
     if not found:
         raise ValueError("found no texts, expected at least one")
     for place, several in enumerate(references):

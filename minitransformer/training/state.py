@@ -60,4 +60,4 @@ class TrainingState(State):
             if getattr(self, name) > self.step:
                 raise OptionError(f"{name} must be at most step {self.step}, found {getattr(self, name)}", name)
         if len(self.losses) > self.step:
-            raise OptionError(f"losses must be those of at most {self.step} steps, found {len(self.losses)}", "losses")
+            raise OptionError(f"losses must be those up to step {self.step}, found {len(self.losses)}", "losses")

@@ -54,7 +54,7 @@ def test_an_epoch_depends_on_its_number_and_the_seed_alone():
     ("ids", "window", "tokens", "message"),
     [
         (IDS, 5, 4, "windows of 5 tokens, but a batch may hold 4 at most"),
-        (IDS[:4], 5, 16, "a text of 4 tokens, expected at least one window of 5"),
+        (IDS[:4], 5, 16, "a text of 4 of the 5 tokens"),
     ],
 )
 def test_impossible_windows_are_refused(ids, window, tokens, message):

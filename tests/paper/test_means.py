@@ -48,7 +48,7 @@ def test_equal_numbers():
 
 
 def test_one_number_has_no_variance():
-    with pytest.raises(ValueError, match="found samples of 2 and 1 numbers, expected at least 2"):
+    with pytest.raises(ValueError, match="found samples of sizes 2 and 1, expected at least 2"):
         compare_means([1.0, 2.0], [3.0])
 
 
@@ -61,7 +61,7 @@ def test_the_interval_of_one_mean():
     assert mean_interval([0.0, 0.0]).p == 1
     narrow = mean_interval([0.2, 0.1, 0.3], level=0.8)
     assert narrow.high - narrow.mean == pytest.approx(reach * 1.885618 / 4.302653)
-    with pytest.raises(ValueError, match="found a sample of 1 numbers, expected at least 2"):
+    with pytest.raises(ValueError, match="found a sample of size 1, expected at least 2"):
         mean_interval([1.0])
 
 

@@ -149,7 +149,7 @@ def test_pronunciation_of_a_dictionary(files):
     assert found.source.kind == "chars"
     assert found.target.kind == "words"
     for too_many, option in (({"held_out": 60}, "held-out"), ({"held_out": 10, "valid_pairs": 50}, "valid-pairs")):
-        with pytest.raises(ValueError, match=f"cannot hold out .* words: .*; give a smaller --{option}$"):
+        with pytest.raises(ValueError, match=f"cannot hold out .* words: at .*; give a smaller --{option}$"):
             corpus_of(task, dictionary=f"{files}/words.dict", **too_many)
     with pytest.raises(ValueError, match="found a dictionary and a folder of data"):
         corpus_of(task, dictionary=f"{files}/words.dict", data=".")

@@ -102,7 +102,7 @@ def test_chrf():
 def test_wrong_use_is_refused(score):
     if score in (bleu, chrf):
         pytest.importorskip("sacrebleu")
-    with pytest.raises(ValueError, match="found 1 texts and references for 2, expected as many of both"):
+    with pytest.raises(ValueError, match="found texts: 1, with references: 2; expected as many of both"):
         score(["a"], [["a"], ["b"]])
     with pytest.raises(ValueError, match="found no texts, expected at least one"):
         score([], [])

@@ -56,7 +56,9 @@ def compare_means(a: Sequence[float], b: Sequence[float]) -> Difference:
         If a sample has fewer than two numbers.
     """
     if min(len(a), len(b)) < 2:
-        raise ValueError(f"compare_means: found samples of {len(a)} and {len(b)} numbers, expected at least 2 in each")
+        raise ValueError(
+            f"compare_means: found samples of sizes {len(a)} and {len(b)}, expected at least 2 numbers in each"
+        )
     mean = float(np.mean(b) - np.mean(a))
     parts = [float(np.var(x, ddof=1)) / len(x) for x in (a, b)]
     error = math.sqrt(sum(parts))  # (1)
@@ -99,7 +101,7 @@ def mean_interval(values: Sequence[float], level: float = 0.95) -> Interval:
     """
     n = len(values)
     if n < 2:
-        raise ValueError(f"mean_interval: found a sample of {n} numbers, expected at least 2")
+        raise ValueError(f"mean_interval: found a sample of size {n}, expected at least 2 numbers")
     mean = float(np.mean(values))
     error = float(np.std(values, ddof=1)) / math.sqrt(n)
     if error == 0:

@@ -63,7 +63,7 @@ def curves_figure(metrics: Sequence[Mapping[str, Any]], title: str = "") -> Figu
     panels = [panel for panel, keys in shown.items() if any(len(series[key][0]) for key in keys)]
     if not panels:
         raise ValueError(
-            f"training_curves: found {len(metrics)} lines, none with 'loss' or 'exact_match', expected some. "
+            f"training_curves: found lines: {len(metrics)}, none with 'loss' or 'exact_match'; expected some. "
             "Train for a few steps first, or check that these are the metrics of a run."
         )
     if len(series["learning_rate"][0]) > 1:
