@@ -3,7 +3,8 @@
     python tutorials/times.py
 
 writes the times wherever they are stated: at the heads of the tutorials, in their index, in the plan of the course, in
-its guide and in the README. The plan also repeats titles and goals, in English and Korean. Reading and doing are apart: the rule is `minutes` of `minitransformer.apps.learn.course`. Words include
+its guide and in the README. The plan also repeats titles and goals, in English and Korean, and in Korean the headings
+to which exercises lead. Reading and doing are apart: the rule is `minutes` of `minitransformer.apps.learn.course`. Words include
 formulas and folded answers in words. Folded code, and code that only draws, do not count.
 """
 
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from minitransformer.apps.learn import bank
 from minitransformer.apps.learn.course import minutes, weeks
 
 HERE = Path(__file__).parent
@@ -21,7 +23,7 @@ DOCS = HERE.parent / "docs"
 PLAN = HERE.parent / "minitransformer" / "apps" / "learn" / "course.toml"
 KOREAN_PLAN = PLAN.with_name("korean") / "tutorials.toml"
 KOREAN_START = """\
-# 튜토리얼의 제목과 목표. `python tutorials/times.py`가 영어와 한국어 튜토리얼에서 옮겨 쓴다.
+# 튜토리얼의 제목과 목표, 연습 문제가 가리키는 소제목. `python tutorials/times.py`가 영어와 한국어 튜토리얼에서 옮겨 쓴다.
 """
 SOURCES = sorted(HERE.glob("[0-9][0-9]-*.md"))
 COURSE = [source for source in SOURCES if source.name < "19"]
@@ -127,6 +129,24 @@ def head(text: str) -> list[str]:
     return [" ".join(line.split()).rstrip(";.") for line in plain]
 
 
+def sections(source: Path) -> list[tuple[str, str]]:
+    """Return the headings of a tutorial to which exercises lead, in their words, with the Korean ones."""
+    pairs = zip(
+        *(
+            re.findall("^## (.*)$", read(path), re.M)
+            for path in (source, HERE / "ko" / source.name)
+        ),
+        strict=True,
+    )
+    places = {exercise.tutorial for exercise in bank()}
+    found = {re.sub(r"[^\w -]", "", english).lower(): one for english, one in pairs}
+    return [
+        (english.replace("-", " "), korean.replace("`", ""))
+        for english, korean in found.items()
+        if f"{source.stem}#{english.replace(' ', '-')}" in places
+    ]
+
+
 def quote(text: str) -> str:
     """Return a text as TOML writes it."""
     return json.dumps(text, ensure_ascii=False)
@@ -172,12 +192,19 @@ def stated() -> dict[Path, str]:
         korean_rows[source in COURSE].append(
             korean_row(source, f"{reading} + {doing}", title, goal)
         )
+    heads = [
+        pair
+        for source in COURSE
+        for pair in [
+            *zip(
+                head(read(source)), head(read(HERE / "ko" / source.name)), strict=True
+            ),
+            *sections(source),
+        ]
+    ]
     texts[KOREAN_PLAN] = KOREAN_START + "".join(
         f"\n[[text]]\nen = {quote(english)}\nko = {quote(korean)}\n"
-        for source in COURSE
-        for english, korean in zip(
-            head(read(source)), head(read(HERE / "ko" / source.name)), strict=True
-        )
+        for english, korean in dict(heads).items()
     )
     index, korean_index = DOCS / "tutorials" / "index.md", HERE / "ko" / "README.md"
     for path, table in (index, rows), (korean_index, korean_rows):

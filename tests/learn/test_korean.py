@@ -32,14 +32,15 @@ KEPT = {"numbers": r"\d+(?:\.\d+)?", "code": r"```[^`]+```|`[^`]+`", "paragraphs
 
 
 def texts_of(folder):
-    """Return the English texts of a chapter, of the course, or of the heads of its tutorials."""
+    """Return the English texts of a chapter, of the course, or what is said of its tutorials."""
     if folder == "course":
         texts = {week["title"] for week in COURSE["week"]} | {*COURSE["texts"].values()}
         texts |= {week["lab"][name] for week in COURSE["week"] for name in ("title", "observe")}
         texts |= {question for week in COURSE["week"] for question in week["questions"]}
         return texts - texts_of("tutorials")
     if folder == "tutorials":
-        return {text for one in COURSE["tutorials"].values() for text in (one["title"], *one["goals"])}
+        found = {exercise.tutorial.partition("#")[2].replace("-", " ") for exercise in bank()}
+        return found | {text for one in COURSE["tutorials"].values() for text in (one["title"], *one["goals"])}
     exercises = [one for one in bank() if one.file.startswith(folder)]
     found = {exercises[0].chapter} | {hint for one in exercises for hint in one.hints}
     found |= {mistake["says"] for one in read_mistakes(SOURCES / folder / "mistakes.toml").values() for mistake in one}

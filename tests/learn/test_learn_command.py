@@ -4,6 +4,7 @@ import functools
 import io
 import multiprocessing
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from toml_cases import cases_from_toml
 
 import minitransformer as mt
 from minitransformer.apps.cli import main
+from minitransformer.apps.cli.learn import _introduce
 from minitransformer.apps.learn import Book, bank, find, judge_file, judge_in_child
 from minitransformer.arrays import backend, xp
 
@@ -220,11 +222,25 @@ def test_the_folder_is_found_from_inside_it(learn, monkeypatch, tmp_path, capsys
     assert Path("other", ".progress.json").is_file()
 
 
-def test_what_to_read_can_be_opened(learn, monkeypatch, tmp_path):
+@pytest.mark.parametrize(("language", "folder"), [("en", "tutorials"), ("ko", "tutorials/ko")])
+def test_what_to_read_is_there_in_the_learners_language(monkeypatch, capsys, tmp_path, language, folder):
+    def sections(text):
+        return [re.sub(r"[^\w ]", "", one.replace("-", " ")).lower() for one in re.findall("^## (.*)", text, re.M)]
+
+    monkeypatch.setenv("MINITRANSFORMER_LANG", language)
     monkeypatch.chdir(Path(__file__).parents[2])
-    assert "read: tutorials/02-a-derivative-on-a-graph.ipynb\n" in learn("next")[1]
+    for exercise in bank():
+        _introduce(Book(tmp_path, current=exercise.name))
+        path, heading = re.search(r": (.*)\n +'(.*)'\n", capsys.readouterr().out).groups()
+        name, _, place = exercise.tutorial.partition("#")
+        english, shown = (
+            sections(Path(one).with_suffix(".md").read_text("utf-8")) for one in (f"tutorials/{name}", path)
+        )
+        assert path == f"{folder}/{name}.ipynb"
+        assert sections(f"## {heading}") == [shown[english.index(place.replace("-", " "))]]
     monkeypatch.chdir(tmp_path)
-    assert "read: `minitransformer tutorials 2`\n" in learn("next")[1]
+    _introduce(Book(tmp_path, current="product-rule"))
+    assert ": `minitransformer tutorials 2`\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -53,8 +53,7 @@ def run(args: argparse.Namespace) -> int:
 def _save(session: Session, text: str, file: Path) -> int:
     from minitransformer.apps.explorer import left_out, save
 
-    if not text:
-        text = next(iter(session.model()["examples"]), "")
+    text = text or next(iter(session.model()["examples"]), "")
     if not text:
         raise UsageError("the run has no held-out texts to choose from; give a text")
     save(file, session, [text], progress=_draw_progress)

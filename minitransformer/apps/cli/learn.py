@@ -176,8 +176,7 @@ def _introduce(book: Book) -> int:
         if not (CLONE / "tutorials").is_dir():  # the package was installed without them
             where = f"tutorial {number}; in a clone of the repository, {where} opens it"
     print(said(f"     read: {where}"))
-    if heading:
-        print(f"           {heading.replace('-', ' ')!r}")
+    print(f"           {said(heading.replace('-', ' '))!r}")
     return 0
 
 

@@ -73,8 +73,10 @@ class Parser(argparse.ArgumentParser):
         super()._check_value(action, value)
 
     def refuse_dashes(self, arguments: Sequence[str]) -> None:
-        """Refuse ``--option=--``: argparse mistakes the dashes for the end of the options, and fails."""
+        """Refuse what argparse mistakes: ``--option=--`` for the end of the options, ``--=5`` for every option."""
         for argument in takewhile(lambda argument: argument != "--", arguments):
+            if argument.startswith("--="):
+                self.error(f"unrecognized arguments: {argument}")
             if match := re.fullmatch("(--[^=]+)=--", argument):
                 self.error(f"argument {match[1]}: found --, expected a value")
 

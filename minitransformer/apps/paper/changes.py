@@ -22,6 +22,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -219,6 +220,8 @@ def measure_changes(
     rows = rows_of(base)
     path = folder / "sizes.json"
     if not path.exists():
+        with writing(folder), suppress(FileNotFoundError):
+            next(folder.iterdir(), None)  # a file in its place is refused before the data are drawn
         trainer = Trainer(base)  # bad data is refused before anything is written
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
