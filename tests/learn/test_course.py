@@ -11,7 +11,7 @@ from minitransformer.apps.cli import build_parser
 from minitransformer.apps.learn import bank, find
 from minitransformer.apps.learn.clinic import CAUSES, cases
 from minitransformer.apps.learn.course import weeks, write_plan
-from minitransformer.apps.learn.language import LANGUAGES, said, speaking
+from minitransformer.apps.learn.language import LANGUAGES, speaking
 from minitransformer.apps.learn.model import PARTS
 from minitransformer.apps.learn.trainings import TRAININGS, chapter_of
 
@@ -55,21 +55,13 @@ def test_the_commands_of_a_lab_exist_and_their_exercises_are_solved_by_then():
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_the_plan_names_everything_and_gives_nothing_away(tmp_path, language):
+def test_the_plan_is_approved_and_gives_nothing_away(tmp_path, language):
     with speaking(language):
         written = write_plan(tmp_path / "a" / "plan")
     assert [path.name for path in written] == ["README.md", *(f"week-{number}.md" for number in range(1, 10))]
     texts = [path.read_text(encoding="utf-8") for path in written]
-    for week, text in zip(weeks(), texts[1:], strict=True):
-        named = [week.title, week.lab.title, *week.questions]
-        named += [words for tutorial in week.tutorials for words in (tutorial.title, *tutorial.goals)]
-        named += [exercise.title for exercise in week.exercises]
-        named += [f"optional: {exercise.title}" for exercise in week.optional]
-        assert [words for words in named if said(words, language).replace("|", "\\|") not in text] == []
-        assert all(f"`{exercise.file}`" in text for exercise in (*week.exercises, *week.optional))
-        assert " ".join(said(week.lab.observe, language).split()) in " ".join(text.split())
-    check_approved(Path(__file__).parent / "approved_course" / f"{language}.txt", texts[0])
     whole = "\n".join(texts)
+    check_approved(Path(__file__).parent / "approved_course" / f"{language}.txt", whole)
     assert language == "en" or re.findall(r"(?:\b[a-z]{2,} ){3}", re.sub(r"```[^`]+```|`[^`]+`", "", whole)) == []
     assert not [name for name in CAUSES if name in whole]
     for exercise in bank():  # the line of the solution, where it is more than a word

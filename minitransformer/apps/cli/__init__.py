@@ -113,11 +113,10 @@ def _prepare_streams() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # closed by the parent process
             setattr(sys, name, io.TextIOWrapper(io.FileIO(os.devnull, mode), encoding="utf-8"))
+    protect_terminal(sys.stdout)
     for stream in (sys.stdout, sys.stderr):
         accept_all_characters(stream)
-    protect_terminal(sys.stdout)
-    fit_terminal(sys.stdout)
-    fit_terminal(sys.stderr)
+        fit_terminal(stream)
 
 
 def _format_warning(message: Warning | str, *_: object, **__: object) -> str:
