@@ -63,10 +63,8 @@ def judge_all_cases(check: Callable[[], str | None]) -> str | None:
     token = COMPARISONS.set(comparisons)
     try:
         words = check()
-    except KeyboardInterrupt:
-        raise
-    except BaseException:
-        if not any(one.wrong.any() for one in comparisons):
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) or not any(one.wrong.any() for one in comparisons):
             raise
     finally:
         COMPARISONS.reset(token)

@@ -265,7 +265,6 @@ def _values(configuration: Configuration, sizes: tuple[int, int, bool], batch: B
         optimiser.step(rate)
     values["the weights after two steps"] = optimiser.values
     model.output.data[END] = 0.0  # the sentences of an untrained model may be empty, which would hide mistakes
-    model.eval()
     if isinstance(model, LanguageModel):
         tokens = sample(model, batch.target_output[:2, :3], WINDOW, SamplingOptions(top_p=0.8))
         for i, text in enumerate(np.stack([next(tokens) for _ in range(WINDOW)], axis=1), start=1):
