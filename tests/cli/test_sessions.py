@@ -11,6 +11,7 @@ import re
 import shlex
 import time
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 from approved import check_approved
@@ -61,8 +62,12 @@ def stop(seconds):
 def test_a_session_prints_what_is_expected(name, tmp_path, monkeypatch, capsys, standard_input):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(time, "sleep", stop)  # what waits for another saved file gets Ctrl-C
-    changed = lambda text, *_: json.loads(text.partition("# report ")[2] or "{}")  # noqa: E731
-    stand_ins = {"learn.clinic.visit._train": lambda *of: json.loads(REPORT.read_text(encoding="utf-8")) | changed(*of)}
+
+    def examine(command, input, **_):
+        report = json.loads(REPORT.read_text(encoding="utf-8")) | json.loads(input.partition("# report ")[2] or "{}")
+        return CompletedProcess(command, report.get("status", 0), f"shown\n{json.dumps(report)}", "a\nlast\n")
+
+    stand_ins = {"learn.clinic.visit.subprocess.run": examine}
     stand_ins["explorer.saved._gradients"] = lambda *of, few, all=_gradients: all(*of, few)[::-20]
     stand_ins |= {"plots.step_sizes": lambda *_: None, "cli.text_runs.LENGTH": 50}  # which other tests draw and write
     for place, stand_in in stand_ins.items():

@@ -194,8 +194,8 @@ def test_a_function_that_calls_back_forever_is_stopped():
     text = "def backward(x, d_y, f, f_backward, g, g_backward):\n    while True: f(x)\n"
     verdict = judged(text, "one-input-two-functions", seconds=0.3)
     assert "still running after 0.3 s" in verdict.words
-    text = text.replace("def", "calls = []\ndef").replace("while True: f(x)", "while len(calls) < 1500: calls.append(f(x))")
-    text += "    return f_backward(x, d_y * g(x)) + g_backward(x, d_y * f(x))\n"
+    text = text.replace("while True: f(x)", "for _ in range(1500): u = f(x)")
+    text += "    return f_backward(x, d_y * g(x)) + g_backward(x, d_y * u)\n"
     assert judged(text, "one-input-two-functions").right  # which calls often, but not forever
 
 
