@@ -72,7 +72,7 @@ def compare_input(claim: Measurement, i: int, max_entries: int, n_directions: in
         if np.isnan(slope.value):  # some entry leaves the domain: move each by its own size
             direction = direction / scales * np.minimum(scales, entry_scales(sizes, movable, typical=False))
             slope = claim.slope(i, direction, 1.0)
-        along = float((gradient * direction).sum())
+        along = claim.along(i, direction)
         if np.isnan(slope.value):
             record.resolution = np.inf
         if not np.isfinite(slope.value):
@@ -119,8 +119,7 @@ def _find_wrong(claim: Measurement, i: int, direction: Array) -> int | None:
         for half in np.array_split(entries, 2):
             part = np.zeros(direction.shape)
             part.flat[half] = direction.flat[half]
-            along = float((claim.gradients[i] * part).sum())
-            if claim.slope(i, part, 1.0).disagreement(along, claim.tolerance) > claim.tolerance:
+            if claim.slope(i, part, 1.0).disagreement(claim.along(i, part), claim.tolerance) > claim.tolerance:
                 entries = half
                 break
         else:

@@ -48,6 +48,12 @@ class Measurement:
         """The relative error of a gradient that is not yet wrong."""
         return 1e-8
 
+    def along(self, i: int, direction: Array) -> float:
+        """Return the claimed slope along a direction; an infinite entry counts only if it moves."""
+        moved = direction != 0
+        with np.errstate(invalid="ignore"):  # infinities of both signs have no sum
+            return float((self.gradients[i][moved] * direction[moved]).sum())
+
     def slope(self, i: int, direction: Array, length: float, is_wrong: bool = False) -> Slope:
         """Measure how L changes along a direction in one input, which is smooth over about this length.
 
@@ -56,7 +62,7 @@ class Measurement:
         """
         gradient = self.gradients[i]
         known = gradient.shape == direction.shape
-        along = float((gradient * direction).sum()) if known else float("nan")
+        along = self.along(i, direction) if known else float("nan")
         loss = self.case.loss({i: direction}, self.d_output.astype(np.float64), self.middle, self.eps)
         if self.eps <= EPS:
             slope, is_smooth = glance(loss, self.middle, length * self._glance_step(along * length))

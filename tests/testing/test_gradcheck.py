@@ -123,6 +123,7 @@ WRONG = {
 }
 
 
+@pytest.mark.filterwarnings("error")  # an infinite gradient costs the other entries nothing
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_gradients_are_caught(name):
     forward, backward, x, message = WRONG[name]
