@@ -60,8 +60,7 @@ class Measurement:
         A claim is accepted after two calls of the function where it agrees with their difference. Many calls are made
         before it is refuted, unless the gradient ``is_wrong`` elsewhere.
         """
-        gradient = self.gradients[i]
-        known = gradient.shape == direction.shape
+        known = self.gradients[i].shape == direction.shape
         along = self.along(i, direction) if known else float("nan")
         loss = self.case.loss({i: direction}, self.d_output.astype(np.float64), self.middle, self.eps)
         if self.eps <= EPS:
