@@ -10,7 +10,7 @@ from approved import check_approved
 
 from minitransformer import ops
 from minitransformer.apps.cli import main
-from minitransformer.apps.learn import Book, bank, find
+from minitransformer.apps.learn import Book, bank, find, judge, judge_file
 from minitransformer.apps.learn.answers import load_answers
 from minitransformer.apps.learn.trainings import TRAININGS, Disagreement, Training, last_ready
 from minitransformer.apps.learn.trainings.engine import ENGINE, Compared
@@ -195,3 +195,24 @@ def test_a_report_tells_the_learners_training_from_the_engines(solved, monkeypat
     monkeypatch.setattr("minitransformer.apps.learn.trainings.report.train", lambda *_: next(runs))
     text = train_with_answers(TRAININGS[3], solved).format()
     check_approved(Path(__file__).parent / "approved_trainings" / "report.txt", text)
+
+
+def test_ctrl_c_is_no_mistake_of_the_learners(solved):
+    """Wherever their code runs in this process, also after a result that is wrong."""
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    first, wrong_first = bank()[0], iter([np.zeros_like])
+    write(solved, first.name, "raise KeyboardInterrupt")
+    calls = [
+        lambda: judge(first, [stop]),
+        lambda: judge(find("softmax-forward"), [lambda x: next(wrong_first, stop)(x)]),
+        lambda: judge_file(first, solved / first.file),
+        lambda: load_answers(solved, [first.name]),
+        lambda: compare(TRAININGS[3], dict.fromkeys(TRAININGS[3].uses, stop)),
+        lambda: train_with_answers(TRAININGS[3], solved, lambda steps: map(stop, steps)),
+    ]
+    for call in calls:
+        with pytest.raises(KeyboardInterrupt):
+            call()
