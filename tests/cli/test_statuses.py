@@ -19,7 +19,7 @@ from minitransformer.apps.cli.output_paths import check_writable
 from minitransformer.arrays import BackendError
 from minitransformer.data import END, MissingExtraError, TextError, UnknownTokenError
 from minitransformer.decoding import PAPER, Diverged, Hypothesis
-from minitransformer.sharding import ALONE
+from minitransformer.sharding import ALONE, ProcessLostError
 from minitransformer.training import RunError, Sample, Scores
 
 
@@ -46,23 +46,31 @@ def ending(monkeypatch, command, what):
         (BackendError("no GPU"), 2, "minitransformer paths: no GPU\n"),
         (MissingExtraError("This", "that", "extra"), 2, "minitransformer paths: This needs the package that"),
         (Diverged("the loss is nan"), 1, "minitransformer paths: the loss is nan. Use an earlier checkpoint"),
+        (ProcessLostError("a process has ended"), 1, "minitransformer paths: a process has ended\n"),
         (OSError(errno.ENOSPC, "the disk is full"), 1, "the disk is full"),
+        (BrokenPipeError(), 141, ""),
         (KeyboardInterrupt(), 130, "interrupted\n"),
         (MemoryError("9 PB"), 1, "memory is full"),
     ],
     ids=lambda value: type(value).__name__,
 )
 def test_how_a_command_ends(monkeypatch, capsys, what, status, said):
-    monkeypatch.setattr("minitransformer.apps.cli.running.discard_output", lambda: None)
+    discarded = []
+    monkeypatch.setattr("minitransformer.apps.cli.running.discard_output", lambda: discarded.append(True))
     ending(monkeypatch, "paths", what)
     assert main(["paths"]) == status
     assert said in capsys.readouterr().err
+    assert bool(discarded) == isinstance(what, OSError)
 
 
-def test_a_reader_that_has_gone(monkeypatch):
+def test_a_reader_of_learn_that_has_gone(monkeypatch, tmp_path):
+    def leave(*_):
+        raise BrokenPipeError
+
     monkeypatch.setattr("minitransformer.apps.cli.running.discard_output", lambda: None)
-    ending(monkeypatch, "paths", BrokenPipeError())
-    assert main(["paths"]) == 141
+    monkeypatch.setattr("minitransformer.apps.cli.learn._act", leave)
+    monkeypatch.chdir(tmp_path)
+    assert main(["learn", "list"]) == 141
 
 
 def test_output_that_cannot_be_written_is_told_at_the_end(monkeypatch, capsys):
