@@ -25,12 +25,11 @@ Sources: section 6.1 of the paper; Wu et al., *Google's Neural Machine Translati
 from __future__ import annotations
 
 from math import isfinite
-from operator import index
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from minitransformer.arrays import Array, cache_slices, xp
+from minitransformer.arrays import Array, cache_slices, is_whole, xp
 from minitransformer.data import END, START
 from minitransformer.decoding.rules import PAPER, SearchOptions
 from minitransformer.decoding.search import Ids, as_sources, best_tokens, exclude, limits, to_host
@@ -115,10 +114,12 @@ def beam_search(
     >>> best.score >= second.score
     True
     """
-    if index(beam) < 1:
-        raise ValueError(f"beam_search: beam must be at least 1, found {beam}")
-    if not 1 <= index(n_best) <= beam:
-        raise ValueError(f"beam_search: n_best must be from 1 to beam = {beam}, found {n_best}; or widen the beam")
+    if not is_whole(beam) or beam < 1:
+        raise ValueError(f"beam_search: beam must be a whole number of at least 1, found {beam!r}")
+    if not is_whole(n_best) or not 1 <= n_best <= beam:
+        raise ValueError(
+            f"beam_search: n_best must be a whole number from 1 to beam = {beam}, found {n_best!r}; or widen the beam"
+        )
     if not (isfinite(alpha) and alpha >= 0):
         raise ValueError(f"beam_search: alpha must be a number of 0 or more, found {alpha}")
     source_ids = as_sources(source_ids)

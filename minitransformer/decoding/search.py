@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from operator import index
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from minitransformer.arrays import Array, to_numpy, xp
+from minitransformer.arrays import Array, is_whole, to_numpy, xp
 from minitransformer.data import PAD, START
 
 Ids = NDArray[np.int64]
@@ -65,8 +64,8 @@ def limits(source_ids: Ids, max_length: int | None = None) -> Ids:
     """
     if max_length is None:
         return np.asarray((source_ids != PAD).sum(axis=1) + MORE_THAN_SOURCE)
-    if index(max_length) < 0:
-        raise ValueError(f"decoding: max_length must be 0 or more, found {max_length}")
+    if not is_whole(max_length) or max_length < 0:
+        raise ValueError(f"decoding: max_length must be a whole number of 0 or more, found {max_length!r}")
     return np.full(len(source_ids), max_length)
 
 

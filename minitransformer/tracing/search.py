@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from math import inf, isfinite
-from operator import index
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -192,8 +191,8 @@ def write(
     source_ids = _one_sentence("write", model, source_ids)
     most = _limit(model, source_ids, max_length, rules)
     prefix = _check_prefix(model, prefix, most)
-    if index(alternatives) < 1:
-        raise ValueError(f"write: alternatives must be at least 1, found {alternatives}")
+    if not is_whole(alternatives) or alternatives < 1:
+        raise ValueError(f"write: alternatives must be a whole number of at least 1, found {alternatives!r}")
     if not (isfinite(temperature) and temperature > 0):
         raise ValueError(f"write: temperature must be a number above 0, found {temperature}")
     search: Any = FullPasses(model, source_ids, edits, most) if edits else model
@@ -271,8 +270,8 @@ def beam_tree(
         raise ValueError("beam_tree: a LanguageModel has no source to translate; write continues a text")
     most = _limit(model, source_ids, max_length, rules)
     n_dropped = beam if n_dropped is None else n_dropped
-    if index(n_dropped) < 0:
-        raise ValueError(f"beam_tree: n_dropped must be 0 or more, found {n_dropped}")
+    if not is_whole(n_dropped) or n_dropped < 0:
+        raise ValueError(f"beam_tree: n_dropped must be a whole number of 0 or more, found {n_dropped!r}")
     searched = cast(Transformer, FullPasses(model, source_ids, edits, most)) if edits else model
     grown = _GrowingTree(beam, alpha, n_dropped, rules)
     with standing_in({best_continuations: grown.continue_all}, when=in_this_thread()):

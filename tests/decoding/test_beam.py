@@ -270,7 +270,6 @@ def test_what_is_wrong_is_refused_before_any_work(arguments, complaint):
         beam_search(None, **({"source_ids": [[3, END]]} | arguments))
 
 
-@pytest.mark.parametrize("arguments", [{"beam": 2.0}, {"n_best": 1.0}, {"max_length": 4.5}, {"source_ids": [[3.5, 2]]}])
-def test_numbers_of_things_and_ids_are_whole(model, arguments):
-    with pytest.raises(TypeError):
-        beam_search(model, **({"source_ids": [[3, END]]} | arguments))
+def test_ids_are_whole_numbers(model):
+    with pytest.raises(TypeError, match="ids must be whole numbers, found an array of float64"):
+        beam_search(model, [[3.5, 2]])

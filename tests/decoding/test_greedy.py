@@ -72,7 +72,10 @@ def test_padding_and_start_are_never_written(model, favour):
 
 @pytest.mark.parametrize(
     ("source_ids", "max_length", "complaint"),
-    [([3, 4], None, r"\(B, Tk\), found \(2,\)"), ([[3, 4]], -1, "max_length must be 0 or more, found -1")],
+    [
+        ([3, 4], None, r"\(B, Tk\), found \(2,\)"),
+        ([[3, 4]], -1, "max_length must be a whole number of 0 or more, found -1"),
+    ],
 )
 def test_what_is_wrong_is_refused_before_any_work(source_ids, max_length, complaint):
     with pytest.raises(ValueError, match=complaint):
