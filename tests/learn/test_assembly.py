@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from minitransformer.apps.cli import main
-from minitransformer.apps.learn import Book, find
+from minitransformer.apps.learn import Book, find, judge_file
 from minitransformer.apps.learn.assembly import assemble, parts_needed
 
 pytestmark = pytest.mark.numpy_only("exercises are in NumPy")
@@ -81,7 +81,8 @@ def test_the_names_of_several_files_do_not_collide(solved):
     assert "def label_smoothing_backward_softmax(x):" in text
 
 
-def test_the_command_names_what_is_missing_and_keeps_an_edited_file(solved, capsys):
+def test_the_command_names_what_is_missing_and_keeps_an_edited_file(solved, capsys, monkeypatch):
+    monkeypatch.setattr("minitransformer.apps.cli.learn.judge_in_child", judge_file)  # says the same, in less time
     path = solved.path(find("adam-step"))
     path.write_text(find("adam-step").text, encoding="utf-8")
     solved.finish(find("chain-rule"))  # which is no part
@@ -92,14 +93,15 @@ def test_the_command_names_what_is_missing_and_keeps_an_edited_file(solved, caps
         "  adam-step                    The TODO is not done yet: its place is marked.\n"
     )
     path.write_text(find("adam-step").solution, encoding="utf-8")
-    whole = solved.folder / "my_transformer.py"
-    whole.write_text("mine")
-    assert main(words) == 0
-    assert " ".join(capsys.readouterr().out.split()) == (
-        f"{whole} is your Transformer: 31 functions of yours, and what joins them. It needs NumPy alone. Your version "
-        f"is kept in {whole.with_suffix('.kept-1.py')} `python {whole}` checks its gradients and trains it, in less "
-        "than a minute."
-    )
-    assert whole.read_text("utf-8") == assemble(solved.folder)
-    assert (solved.folder / "my_transformer.kept-1.py").read_text() == "mine"
+    whole, edited = solved.folder / "my_transformer.py", solved.folder / "my_transformer.kept-1.py"
+    for before, kept in ((None, ""), ("mine", f"Your version is kept in {edited} "), (assemble(solved.folder), "")):
+        if before:
+            whole.write_text(before, encoding="utf-8")
+        assert main(words) == 0
+        assert " ".join(capsys.readouterr().out.split()) == (
+            f"{whole} is your Transformer: 31 functions of yours, and what joins them. It needs NumPy alone. {kept}"
+            f"`python {whole}` checks its gradients and trains it, in less than a minute."
+        )
+        assert whole.read_text("utf-8") == assemble(solved.folder)
+    assert (edited.read_text(), [*solved.folder.glob("*kept*")]) == ("mine", [edited])
     assert {"chain-rule", *(one.name for one in parts_needed())} == Book.open(solved.folder).done
