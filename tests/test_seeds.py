@@ -141,11 +141,10 @@ def test_a_trigram_model_reads_the_last_two_tokens_of_what_it_writes():
     class Recorder:
         def next(self, ids):
             seen.append(ids.tolist())
-            return np.ones(len(LETTERS))
+            return np.ones((len(ids), len(LETTERS)))
 
-    [text] = write_by_trigram(Recorder(), LETTERS, 1, 9)
-    written = LETTERS.encode(text)
-    assert seen == [written[max(0, n - 2) : n] for n in range(9)]
+    texts = [LETTERS.encode(text) for text in write_by_trigram(Recorder(), LETTERS, 2, 9)]
+    assert seen == [[text[max(0, n - 2) : n] for text in texts] for n in range(9)]
 
 
 def test_sentences_of_another_distance_are_others(monkeypatch):

@@ -39,13 +39,13 @@ class Trigram:
         return p
 
     def next(self, before: NDArray[np.integer]) -> NDArray[np.float64]:
-        """Return the probabilities of all tokens after one or two of them, or none: (V,)."""
-        p = np.full(self.vocab, 1 / self.vocab)
-        every = np.arange(self.vocab)
-        for order, counts in enumerate(self._counts[: len(before) + 1]):
-            context = 0
-            for token in np.asarray(before, dtype=np.int64)[len(before) - order :].tolist():
-                context = context * self.vocab + token
+        """Return the probabilities of all tokens after one or two of them, or none: (..., k) -> (..., V)."""
+        *texts, n = before.shape
+        p, every = np.full((*texts, self.vocab), 1 / self.vocab), np.arange(self.vocab)
+        for order, counts in enumerate(self._counts[: n + 1]):
+            context = np.zeros((*texts, 1), dtype=np.int64)
+            for place in range(n - order, n):
+                context = context * self.vocab + before[..., place, None]
             p = counts.smooth(context * self.vocab + every, p)
         return p
 

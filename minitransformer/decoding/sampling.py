@@ -108,16 +108,16 @@ def keep_top_p(p: NDArray[np.float64], top_p: float) -> NDArray[np.float64]:
     return kept / kept.sum(axis=-1, keepdims=True)
 
 
-def draw(probabilities: NDArray[np.float64], rng: np.random.Generator) -> Ids:
-    """Draw an index from each row of probabilities, by one random number each: (..., V) -> (...).
+def draw(probabilities: NDArray[np.float64], numbers: NDArray[np.float64]) -> Ids:
+    """Draw an index from each row of probabilities, by a random number from [0, 1) each: (..., V), (...) -> (...).
 
     An index of probability 0 is never drawn.
     """
     cumulative = np.cumsum(probabilities, axis=-1)
     total = cumulative[..., -1:]
     # Rounding may bring the product up to the total, beyond the last index.
-    numbers = np.minimum(rng.random(total.shape) * total, np.nextafter(total, 0))
-    return np.asarray((cumulative <= numbers).sum(axis=-1))
+    places = np.minimum(numbers[..., None] * total, np.nextafter(total, 0))
+    return np.asarray((cumulative <= places).sum(axis=-1))
 
 
 def sample(
@@ -214,7 +214,7 @@ def _sample(
             logits = model.step(unread[:, place : place + 1], cache)
         scores = logits[:, 0]  # (B, V)
         scores[:, never] = -xp.inf
-        tokens = draw(options.probabilities(scores), rng)
+        tokens = draw(options.probabilities(scores), rng.random(len(scores)))
         yield np.where(ended, PAD, tokens)
         ended |= np.isin(tokens, ends)
         unread = tokens[:, None]

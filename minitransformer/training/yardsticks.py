@@ -60,15 +60,12 @@ def write_texts(
 
 def write_by_trigram(trigram: Trigram, tokeniser: Tokeniser, n: int, length: int, seed: int = 0) -> list[str]:
     """Return n texts of so many characters that a trigram model writes, drawn from its probabilities."""
-    rng, texts = np.random.default_rng(seed), []
-    for _ in range(n):
-        ids: list[int] = []
-        for _ in range(length):
-            p = trigram.next(np.array(ids[-2:], dtype=np.int64))
-            p[SPECIAL] = 0
-            ids.append(int(draw(p / p.sum(), rng)))
-        texts.append("".join(tokeniser.stream([], ids)))
-    return texts
+    ids = np.zeros((n, 0), dtype=np.int64)
+    for numbers in np.random.default_rng(seed).random((n, length)).T:
+        p = trigram.next(ids[:, -2:])
+        p[:, SPECIAL] = 0
+        ids = np.column_stack((ids, draw(p / p.sum(axis=1, keepdims=True), numbers)))
+    return ["".join(tokeniser.stream([], row)) for row in ids.tolist()]
 
 
 def parsing_lines(texts: list[str]) -> Share:
