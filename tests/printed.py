@@ -77,4 +77,4 @@ def whole_output(request, monkeypatch, tmp_path_factory):
         path.parent.mkdir(exist_ok=True)
         path.write_text("".join(f"=== {name} ===\n{one}" for name, one in sorted(sections.items())), encoding="utf-8")
     elif name in approved:
-        assert text.splitlines() == approved[name].splitlines()
+        assert text.rstrip("\n").splitlines() == approved[name].splitlines()
