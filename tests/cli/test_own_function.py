@@ -3,6 +3,7 @@
 import re
 import sys
 
+import numpy as np
 import pytest
 from toml_cases import cases_from_toml
 
@@ -98,11 +99,18 @@ def test_the_seed_changes_the_numbers(gradcheck):
     assert first == again != other
 
 
-def test_the_seed_reaches_the_check_too(gradcheck, monkeypatch):
-    seeds, examine = [], own_function.examine
-    monkeypatch.setattr(own_function, "examine", lambda *a, **k: seeds.append(k["seed"]) or examine(*a, **k))
-    gradcheck("own_layers:tensors", "--signature", "(2, 3), (3,)", "--seed", "7")
-    assert set(seeds) == {7}
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "complex128"])
+def test_all_that_is_asked_for_reaches_the_check(gradcheck, monkeypatch, dtype):
+    got, examine = [], own_function.examine
+
+    def note(function, backward, inputs, **options):
+        got.append((function.__name__, backward.__name__, *(x.dtype for x in inputs), *options.items()))
+        return examine(function, backward=backward, inputs=inputs, **options)
+
+    monkeypatch.setattr(own_function, "examine", note)
+    options = ("--backward", "own_layers:backward", "--dtype", dtype, "--seed", "7", "--detects", "0.5")
+    gradcheck("own_layers:project", "--signature", "(1, 2, 3), (3, 4)", *options)
+    assert {*got} == {("project", "backward", *[np.dtype(dtype)] * 2, ("detects", 0.5), ("seed", 7))}
 
 
 def test_a_function_of_tensors_needs_no_backward_pass(gradcheck):
