@@ -1,9 +1,11 @@
 """Where one of several is wrong: an input shows it, or the answer is refused, and a guess finds nothing."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
+from approved import check_approved
 from learn.answers.counterexamples import ATTENTION, ENGINE, SCALAR, returning, useful, useless
 
 from minitransformer.apps.learn import bank, find, judge_file
@@ -50,6 +52,31 @@ def test_a_right_answer_is_shown_what_differs(name, shown):
     lines = verdict.format(name).splitlines()
     assert lines[0].startswith(f"{name}: right. On your input")
     assert max(map(len, lines)) <= 80
+
+
+CHANGES = {
+    "a row more": lambda x: np.concatenate([x, x[:1]]),
+    "a column more": lambda x: np.column_stack([x, x[:, :1]]),
+    "no rows": lambda x: x[:0],
+    "nine columns": lambda x: np.ones((len(x), 9)),
+    "an axis more": lambda x: x[None],
+    "an axis less": lambda x: x[0],
+    "one number": lambda x: x[0, 0],
+    "complex": lambda x: x + 1j,
+    "text": str,
+}
+
+
+@pytest.mark.parametrize("name", [name for name in useful if name not in (SCALAR, ENGINE)])
+def test_what_is_said_of_inputs_of_other_kinds_is_approved(name):
+    letter, *values = useful[name]
+    texts = []
+    for place, value in enumerate(values):
+        for kind, change in CHANGES.items():
+            changed = change(value if np.ndim(value) else np.full((2, 2), value))
+            words = judge(find(name), [returning(letter, *values[:place], changed, *values[place + 1 :])]).words
+            texts.append(f"{place}, {kind}: {words}\n")
+    check_approved(Path(__file__).parent / "approved_verdicts" / f"inputs-of-{name}.txt", "\n".join(texts))
 
 
 @pytest.mark.parametrize("part", range(3))
