@@ -7,6 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from approved import check_approved
 from toml_cases import toml_table
 
 import minitransformer as mt
@@ -73,6 +74,20 @@ CONSTANTS = toml_table(__file__, "CONSTANTS")
 @pytest.mark.parametrize("package", CONSTANTS)
 def test_named_numbers_have_the_values_of_the_table(package):
     assert constants_of(package) == CONSTANTS[package]
+
+
+@pytest.mark.parametrize("package", ["apps/cli", "apps/learn"])
+def test_arguments_of_all_functions_have_approved_defaults(package):
+    root, lines = Path(mt.__file__).parent / package, []
+    for path in sorted(set(root.rglob("*.py")) - set(root.rglob("exercises/**/*.py"))):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef):
+                first, last = [*node.args.posonlyargs, *node.args.args], node.args.kwonlyargs
+                given = [*zip(first[len(first) - len(node.args.defaults) :], node.args.defaults, strict=True)]
+                given += [pair for pair in zip(last, node.args.kw_defaults, strict=True) if pair[1]]
+                words = ", ".join(f"{one.arg}={ast.unparse(value)}" for one, value in given)
+                lines += [f"{path.relative_to(root).as_posix()}: {node.name}({words})"] if words else []
+    check_approved(Path(__file__).parent / "approved_defaults" / f"{root.name}.txt", "\n".join(lines) + "\n")
 
 
 def own_defaults(function):

@@ -3,9 +3,11 @@
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
+from approved import check_approved
 
 from minitransformer.apps.cli import main
 from minitransformer.apps.learn import Book, find, judge_file
@@ -39,7 +41,8 @@ def run(text, folder):
 
 def test_it_trains_by_itself_and_its_gradients_are_right(solved, tmp_path):
     text = assemble(solved.folder)
-    assert {*re.findall(r"^(?:import|from) (\w+)", text, re.MULTILINE)} == {"math", "numpy"}
+    outline = "\n".join(line for line in text.splitlines() if line[:1] not in ("", " ", ")", "}"))
+    check_approved(Path(__file__).with_name("approved_outline.txt"), outline)
     done = run(text, tmp_path)
     assert done.returncode == 0, done.stderr
     assert re.search(r"^the gradients of all \d+ parameters are right$", done.stdout, re.MULTILINE)
