@@ -281,12 +281,10 @@ def test_how_a_training_ends(monkeypatch, capsys, error, status, said):
 
 def test_the_last_measurement_is_in_the_picture(monkeypatch, tmp_path):
     drawn = []
-    monkeypatch.setattr(
-        "minitransformer.apps.plots.training_curves", lambda lines, path, title: drawn.append((lines, path))
-    )
+    monkeypatch.setattr("minitransformer.apps.plots.training_curves", lambda *of: drawn.append(of))
     folder = SimpleNamespace(path=tmp_path, measurements=SimpleNamespace(read=lambda: [{"step": 1}]))
     assert pictures.draw_curves(folder, {"step": 2}, "title") == tmp_path / "training.png"
-    assert drawn == [([{"step": 1}, {"step": 2}], tmp_path / "training.png")]
+    assert drawn == [([{"step": 1}, {"step": 2}], tmp_path / "training.png", "title")]
 
 
 def test_the_clearest_layer_is_the_most_decided():
@@ -294,8 +292,8 @@ def test_the_clearest_layer_is_the_most_decided():
     np.testing.assert_array_equal(pictures._clearest_layer([vague, clear, vague]), clear[0])
 
 
-def test_maps_belong_to_what_was_written(monkeypatch):
-    asked = []
+def test_maps_belong_to_what_was_written(monkeypatch, tmp_path):
+    asked, drawn = [], []
 
     def maps(source_ids, target_ids):
         asked.append((source_ids, target_ids))
@@ -309,6 +307,10 @@ def test_maps_belong_to_what_was_written(monkeypatch):
     assert asked == [([[3, 4, END]], [[1, 5, 6]])]
     assert (source, target, text) == (["a", "b", "<end>"], ["c", "d", "<end>"], "c d")
     np.testing.assert_array_equal(found["cross"], np.arange(3)[:, None, None, None] + np.zeros((3, 2, 3, 3)))
+    monkeypatch.setattr("minitransformer.apps.plots.attention_map", lambda *of: drawn.append(of))
+    path = pictures.draw_attention(SimpleNamespace(path=tmp_path), trained, "ab")
+    assert [of[1:] for of in drawn] == [(source, target, tmp_path / "attention.png", "ab  →  c d")]
+    assert (path, drawn[0][0].tolist()) == (tmp_path / "attention.png", np.full((3, 3), 2.0).tolist())
 
 
 # Configurations

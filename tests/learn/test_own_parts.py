@@ -24,6 +24,7 @@ from minitransformer.apps.learn.model import (
     PARTS,
     Parts,
     Setting,
+    Trial,
     fill_stacks,
     find_parts,
     read_record,
@@ -438,6 +439,13 @@ def test_the_model_is_drawn_as_stacks_side_by_side():
     shown = [text.get_text() for text in parts_figure(stacks).axes[0].texts]
     assert "37 of 39 parts are yours (green), 1 wrong (red)" in shown
     assert {*used, "cross-attention", "keys and values", "wrong", "to do"} <= {*shown}
+
+
+@pytest.mark.parametrize("columns", [78, 79])
+def test_stacks_are_side_by_side_where_the_terminal_has_room(columns, monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv("COLUMNS", f"{columns}")
+    own_parts._show(Trial({*PARTS} - OF_LATER, Parts(tmp_path, {}), {}, {}, {}, 0.0, 0.0, False, False))
+    assert bool(re.search("ENCODER +DECODER\n", capsys.readouterr().out)) == (columns == 79)
 
 
 BROKEN = {
