@@ -190,13 +190,15 @@ def test_what_is_no_message_is_refused(message):
         Reader(lambda number: len).read(message)
 
 
-def test_a_function_that_calls_back_forever_is_stopped():
-    text = "def backward(x, d_y, f, f_backward, g, g_backward):\n    while True: f(x)\n"
-    verdict = judged(text, "one-input-two-functions", seconds=0.3)
-    assert "still running after 0.3 s" in verdict.words
-    text = text.replace("while True: f(x)", "for _ in range(1500): u = f(x)")
-    text += "    return f_backward(x, d_y * g(x)) + g_backward(x, d_y * u)\n"
-    assert judged(text, "one-input-two-functions").right  # which calls often, but not forever
+def test_what_becomes_of_calls_of_the_other_process():
+    def judge_body(body, **options):
+        text = f"def backward(x, d_y, f, f_backward, g, g_backward):\n    {body}\n"
+        return judged(text, "one-input-two-functions", **options)
+
+    assert "still running after 0.3 s" in judge_body("while True: f(x)", seconds=0.3).words
+    right = "return f_backward(x, d_y * g(x)) + g_backward(x, d_y * f(x))"
+    assert judge_body(f"for _ in range(1500): f(x)\n    {right}").right  # often, but not forever
+    assert judge_body("return f('a')").words.startswith("Line 2, in backward, failed with TypeError: ufunc 'tanh'")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits the memory of a process reliably")
