@@ -46,7 +46,8 @@ def stop_at_once(monkeypatch, during=lambda server: None):
 
 
 def test_the_address_is_printed_and_ctrl_c_ends_it(run, monkeypatch, capsys):
-    pages = []
+    pages, threads, limit = [], [], explore.blas.threads
+    monkeypatch.setattr(explore.blas, "threads", lambda n: threads.append(n) or limit(n))
 
     def look(server):
         assert capsys.readouterr() == (f"The explorer is at {server.address}#text=12\nCtrl-C stops it.\n", "")
@@ -54,7 +55,7 @@ def test_the_address_is_printed_and_ctrl_c_ends_it(run, monkeypatch, capsys):
 
     stop_at_once(monkeypatch, look)
     assert main(["explore", run, "12", "--no-browser"]) == 0
-    assert pages == [page_files()["index.html"]]
+    assert (pages, threads) == ([page_files()["index.html"]], [1])
     assert capsys.readouterr() == ("\nThe explorer has stopped.\n", "")
 
 
