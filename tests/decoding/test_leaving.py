@@ -78,9 +78,13 @@ def test_batches_side_by_side_share_the_cores(monkeypatch):
     threads = []
     monkeypatch.setattr(batches.blas, "cores", lambda: 8)
     monkeypatch.setattr(batches.blas, "threads", lambda n: threads.append(n) or nullcontext())
-    for workers in (4, 3):
-        in_batches(lambda ids: [0] * len(ids), [[3]] * 5, size=1, workers=workers)
-    assert threads == [2, 2]
+    monkeypatch.setattr(batches, "backend", lambda: "numpy")
+    for sentences, size, workers in ((5, 1, 4), (5, 1, 3), (7, 3, 8), (5, 1, None), (9, 3, None), (3, 3, 2), (4, 1, 1)):
+        in_batches(lambda ids: [0] * len(ids), [[3]] * sentences, size=size, workers=workers)
+    assert threads == [2, 2, 2, 1, 2]  # one batch, or one worker, has all cores
+    monkeypatch.setattr(batches, "backend", lambda: "cupy")
+    assert in_batches(lambda ids: [threads.append(0)] * len(ids), [[3]] * 2, size=1) == [None] * 2
+    assert threads[5:] == [0, 0]
 
 
 def test_an_interruption_does_not_wait_for_batches_that_have_not_begun(monkeypatch):

@@ -13,6 +13,7 @@ from .together import run_together
 
 pytestmark = pytest.mark.numpy_only("the processes here are threads, which share the one GPU")
 HERE = threading.local()
+KINDS = {}
 
 
 class World:
@@ -53,7 +54,7 @@ def together(monkeypatch):
         return SimpleNamespace(
             COMM_WORLD=HERE.world,
             COMM_TYPE_SHARED=0,
-            INFO_ENV={},
+            INFO_ENV=KINDS,
             IN_PLACE=None,
             _typedict={"d": "double", "f": "float"},
         )
@@ -128,3 +129,11 @@ def test_all_processes_have_all_parts(together):
 def test_the_processes_of_a_machine_share_its_cores(together, monkeypatch, bound, cores):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {*bound(HERE.world.rank)}, raising=False)
     assert together(3, lambda ranks: ranks.cores) == [cores] * 3
+
+
+def test_mpi_reads_the_memory_of_gpus_only_where_its_library_says_so(together, monkeypatch):
+    reads = []
+    for kinds in (None, "", "mpi,system", "cuda", "system,cuda:device,mpi"):
+        monkeypatch.setitem(KINDS, "mpi_memory_alloc_kinds", kinds)
+        reads += together(1, lambda ranks: ranks._reads_gpus)
+    assert reads == [False, False, False, True, True]

@@ -27,6 +27,7 @@ from minitransformer.training import (
     load,
     resume,
     shared_step,
+    text_evaluation,
 )
 from minitransformer.training.text_evaluation import UNKNOWN_BITS
 from minitransformer.training.yardsticks import parsing_lines, trigram_bits, write_by_trigram, write_texts, xz_bits
@@ -175,7 +176,7 @@ def model_and_tokeniser(text="abcab\ncba"):
 
 @pytest.mark.parametrize("window", [4, 5])
 @pytest.mark.parametrize("length", [1, 3, 4, 5, 6, 7, 8, 23])
-def test_bits_are_those_of_one_prediction_at_a_time(window, length):
+def test_bits_are_those_of_one_prediction_at_a_time(monkeypatch, window, length):
     model, tokeniser = model_and_tokeniser()
     text = "".join(np.random.default_rng(1).choice(list("abc\n"), length))
     ids, bits, right = tokeniser.encode(text), 0.0, 0
@@ -187,7 +188,12 @@ def test_bits_are_those_of_one_prediction_at_a_time(window, length):
         p = np.exp(logits - logits.max()) / np.exp(logits - logits.max()).sum()
         bits -= np.log2(p[ids[i]])
         right += p.argmax() == ids[i]
+    monkeypatch.setattr(text_evaluation, "NUMBERS", (3 * window + 1) * 256)
+    rows, decode = [], model.decode
+    monkeypatch.setattr(model, "decode", lambda ids: rows.append(len(ids)) or decode(ids))
     scores = evaluate_text(model, tokeniser, text, window)
+    n = len(text_evaluation._windows(ids, window))
+    assert rows == [3] * (n // 3) + [n % 3] * (n % 3 > 0)  # as many windows together as memory is meant for
     assert scores.bits == pytest.approx(bits / length, rel=1e-10)
     assert scores.token_accuracy == right / length
     assert scores.loss == pytest.approx(bits / length * math.log(2), rel=1e-10)
