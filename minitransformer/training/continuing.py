@@ -87,7 +87,7 @@ def read_kept_good(files: Sequence[str], decoder_only: bool) -> Any:
     """
     if len(files) != (1 if decoder_only else 2):
         expected = "one text" if decoder_only else "source sentences and their translations"
-        raise OptionError(f"found {len(files)} files in keep_good, expected {expected}", "keep_good")
+        raise OptionError(f"found files in keep_good: {len(files)}, expected {expected}", "keep_good")
     if not decoder_only:
         return read_parallel(*files).pairs
     if not (text := "\n".join(read_lines(*files))):

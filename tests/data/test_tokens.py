@@ -234,6 +234,9 @@ def test_a_model_of_bpe_is_what_sentencepiece_writes_and_reads(tmp_path):
     assert again.model == tokeniser.model == Bpe.from_json(tokeniser.to_json()).model
 
 
+FLAGS = "--pad_id=0 --bos_id=1 --eos_id=2 --unk_id=3"
+
+
 def test_models_that_are_not_ours():
     sentencepiece = pytest.importorskip("sentencepiece")
     with pytest.raises(ValueError, match="not a model of sentencepiece"):
@@ -242,7 +245,8 @@ def test_models_that_are_not_ours():
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(TEXT), model_writer=foreign, model_type="bpe", vocab_size=50, minloglevel=2
     )
-    with pytest.raises(ValueError, match=r"unknown are \(-1, 1, 2, 0\), expected \(0, 1, 2, 3\); train it with --pad"):
+    ids = r"padding, start, end and unknown are \(-1, 1, 2, 0\), expected \(0, 1, 2, 3\)"
+    with pytest.raises(ValueError, match=f"^Bpe: the model's ids for {ids}; train it with {FLAGS}$"):
         Bpe(foreign.getvalue())
 
 
@@ -279,17 +283,8 @@ def test_what_sentencepiece_complains_of_is_passed_on(monkeypatch):
         raise RuntimeError("no memory")
 
     monkeypatch.setattr(sentencepiece.SentencePieceTrainer, "train", refuse)
-    with pytest.raises(ValueError, match="sentencepiece cannot learn 60 tokens from this text: no memory"):
+    with pytest.raises(ValueError, match=r"^Bpe: sentencepiece cannot learn 60 tokens from this text: no memory$"):
         Bpe.train(TEXT, 60)
-
-
-def test_wrong_options():
-    with pytest.raises(ValueError, match="no kind of tokens 'word'; the kinds are bpe, words, chars, merges"):
-        train_tokeniser("word", TEXT)
-    with pytest.raises(ValueError, match="bpe have no min_count, found 2"):
-        train_tokeniser("bpe", TEXT, min_count=2)
-    with pytest.raises(ValueError, match="found min_count=0, expected 1 or more"):
-        train_tokeniser("words", TEXT, min_count=0)
 
 
 @pytest.mark.parametrize(

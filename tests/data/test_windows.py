@@ -50,22 +50,6 @@ def test_an_epoch_depends_on_its_number_and_the_seed_alone():
     assert list(first.epoch(7, first.batches_per_epoch)) == []
 
 
-@pytest.mark.parametrize(
-    ("ids", "window", "tokens", "message"),
-    [
-        (IDS, 5, 4, "windows of 5 tokens, but a batch may hold 4 at most"),
-        (IDS[:4], 5, 16, "a text of 4 of the 5 tokens"),
-    ],
-)
-def test_impossible_windows_are_refused(ids, window, tokens, message):
-    with pytest.raises(ValueError, match=message):
-        data.WindowBatches(ids, window, tokens, 0)
-    assert data.WindowBatches(IDS[:5], 5, 5, 0).batches_per_epoch == 1
-    for number, start in ((-1, 0), (0, -1), (0, 99)):
-        with pytest.raises(ValueError, match=r"WindowBatches.epoch: found the number"):
-            next(data.WindowBatches(IDS, 5, 16, 0).epoch(number, start))
-
-
 # Characters as they are
 
 
@@ -83,11 +67,6 @@ def test_rare_characters_are_unknown():
     assert tokeniser.tokens[data.UNKNOWN + 1 :] == ("a", "b")
     assert tokeniser.encode("a\nb") == [data.UNKNOWN + 1, data.UNKNOWN, data.UNKNOWN + 2]
     assert tokeniser.encode("") == []
-
-
-def test_sentence_pairs_have_no_raw_characters():
-    with pytest.raises(ValueError, match="there is no kind of tokens 'raw'"):
-        data.train_tokeniser("raw", ["a"])
 
 
 # The trigram model

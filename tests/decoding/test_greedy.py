@@ -1,7 +1,6 @@
 """Greedy decoding, held against decoding without a cache, one sentence at a time."""
 
 import numpy as np
-import pytest
 
 import minitransformer as mt
 from minitransformer.data import END, PAD, START, pad
@@ -68,15 +67,3 @@ def test_padding_and_start_are_never_written(model, favour):
     favour(model, START, 1000)
     assert any(expected)
     assert greedy(model, sources, max_length=10) == expected
-
-
-@pytest.mark.parametrize(
-    ("source_ids", "max_length", "complaint"),
-    [
-        ([3, 4], None, r"\(B, Tk\), found \(2,\)"),
-        ([[3, 4]], -1, "max_length must be a whole number of 0 or more, found -1"),
-    ],
-)
-def test_what_is_wrong_is_refused_before_any_work(source_ids, max_length, complaint):
-    with pytest.raises(ValueError, match=complaint):
-        greedy(None, source_ids, max_length)

@@ -223,7 +223,7 @@ def test_it_is_looked_at_trained_on_and_written_for_transformers(tmp_path, capsy
     options += ["--lora", "2"] * (name == "mistral")
     options = ["--from", run, "--text", text, "--out", on, *options, "--keep-good", text]
     assert main(["train", "characters", *options, text]) == 2
-    assert "found 2 files in --keep-good, expected one text" in capsys.readouterr().err
+    assert "found files in --keep-good: 2, expected one text" in capsys.readouterr().err
     assert main(["train", "characters", *options]) == 0
     assert set(json.loads((tmp_path / "on" / "adaptation.json").read_text())) == {"held out", "kept good"}
     last, rng = mt.training.load(on, "last"), np.random.default_rng(1)

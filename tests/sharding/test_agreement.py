@@ -104,7 +104,9 @@ def test_mpi_is_imported_only_where_it_is_asked_for(monkeypatch):
 
     monkeypatch.setattr(ranks, "import_module", fail)
     assert start() is ALONE
-    with pytest.raises(MissingExtraError, match=r"several processes .*mpi4py"):
+    with pytest.raises(
+        MissingExtraError, match=r"^several processes \(mpi4py\.MPI\) needs .* mpi4py with an MPI library, .*mpi\]"
+    ):
         start("mpi")
 
 

@@ -117,6 +117,11 @@ with forked(1) as ranks:
     assert alone == "True"
 
 
+HALF_A_MESSAGE = "os._exit(os.write(ranks._others[0][1].fileno(), b'12'))"
+LOST = (
+    "; the usual reason is a full memory. A training run continues from its last checkpoint with `minitransformer "
+    "resume`; --workers 1 trains in one process\n"
+)
 WAITING = """
 try:
     with forked(3) as ranks:
@@ -133,8 +138,9 @@ except BaseException as error:
 @pytest.mark.parametrize(
     ("what", "told"),
     [
-        ("kill the last", "ProcessLostError process 2 of 3 was ended by signal 9"),
-        ("os._exit(3)", "ProcessLostError process 1 of 3 was ended by status 3"),
+        ("kill the last", "ProcessLostError process 2 of 3 was ended by signal 9" + LOST),
+        ("os._exit(3)", "ProcessLostError process 1 of 3 was ended by status 3" + LOST),
+        (HALF_A_MESSAGE, "ProcessLostError process 1 of 3 was ended by status 2" + LOST),
         ("1 / 0", "ZeroDivisionError division by zero"),
         ("time.sleep(60); kill the first", ""),
         ("interrupt all", "KeyboardInterrupt"),

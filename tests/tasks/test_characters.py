@@ -181,7 +181,10 @@ def test_by_default_the_standard_library_is_learned(small_library):
 
 def test_a_python_without_sources_is_told(monkeypatch):
     monkeypatch.setattr(characters, "library_files", lambda: [])
-    with pytest.raises(ValueError, match=r"found no Python sources.*give --text FILE"):
+    monkeypatch.setattr(sysconfig, "get_paths", lambda: {"stdlib": "HERE", "purelib": "THERE"})
+    with pytest.raises(
+        ValueError, match=r"^found no Python sources of the standard library in HERE; give --text FILE$"
+    ):
         corpus(None)
 
 

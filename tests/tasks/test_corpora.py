@@ -203,11 +203,6 @@ def test_the_parts_of_pronalsyl_are_what_they_are_called(tmp_path, monkeypatch):
     assert known | measured == {word.lower() for word in train}
 
 
-def test_a_benchmark_needs_its_folder():
-    with pytest.raises(ValueError, match="task multi30k needs --data FOLDER"):
-        corpus("multi30k")
-
-
 def test_recipes_are_found_by_name():
     assert recipe_names() == ["characters-large", "multi30k", "pronunciation"]
     assert recipe_file("multi30k").exists()

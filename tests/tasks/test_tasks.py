@@ -109,15 +109,6 @@ def test_its_tokenisers_are_read_back_from_what_describes_them(task):
         task.read_tokenisers(described)
 
 
-def test_a_task_that_draws_reads_no_files():
-    with pytest.raises(
-        ValueError, match=r"found source train\.en, but the task copy does not read it: it draws its own pairs"
-    ):
-        build("copy").corpus(DataOptions(source="train.en"))
-    with pytest.raises(ValueError, match="train_pairs must be a number"):
-        build("copy").corpus(DataOptions(train_pairs=None))
-
-
 @pytest.mark.parametrize("name", TASKS)
 def test_every_recipe_is_a_possible_configuration(name):
     task = build(name)
@@ -141,19 +132,6 @@ def test_a_task_is_built_again_from_its_name_and_options(task):
     assert isinstance(again, Task)
     assert (again.title, again.options) == (task.title, task.options)
     assert draw(again, 50) == draw(task, 50)
-
-
-def test_what_does_not_exist_is_refused():
-    assert {"numbers", "characters", "copy", "reverse", "dates", "pronunciation", "text", "multi30k"} <= set(TASKS)
-    names = ", ".join(sorted(TASKS))
-    with pytest.raises(ValueError, match=f"no task 'number'; the tasks are {names}"):
-        build("number")
-    with pytest.raises(ValueError, match="task copy has no option 'to'; it has none"):
-        build("copy", to="de")
-    with pytest.raises(ValueError, match="task numbers has no option 'into'; its options are to"):
-        build("numbers", into="de")
-    with pytest.raises(ValueError, match="found to='it', expected one of de, fr, ko"):
-        build("numbers", to="it")
 
 
 def test_copy_and_reverse():

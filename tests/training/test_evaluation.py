@@ -57,16 +57,6 @@ def test_the_logits_of_a_chunk_fit_into_the_memory_meant_for_them(monkeypatch, v
     assert [len(chunk) for chunk in chunks] == [most] * (17 // most) + [17 % most] * (17 % most > 0)
 
 
-def test_nothing_cannot_be_measured(tokenisers):
-    with pytest.raises(ValueError, match="evaluate: found no pairs, expected at least one"):
-        evaluate(model_of(tokenisers), *tokenisers, [])
-
-
-def test_any_of_several_references_is_right():
-    sample = evaluation.Sample("a", ["b", "c"], "c")
-    assert (sample.right, sample._replace(found="d").right, sample.wanted) == (True, False, "b or c")
-
-
 def test_full_memory_names_the_longest_text(tokenisers, monkeypatch):
     def full(*_):
         raise MemoryError("Unable to allocate 9 PB")

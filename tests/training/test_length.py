@@ -97,11 +97,6 @@ def test_one_length_is_given_and_it_is_possible(lengths, words):
     assert set(error.value.names) <= lengths.keys()
 
 
-def test_a_run_has_a_number_of_steps():
-    with pytest.raises(ValueError, match="found epochs, expected a number of steps"):
-        Configuration.from_flat(configuration().flat() | {"epochs": 3})
-
-
 def test_a_warm_up_that_was_picked_is_not_cut():
     with pytest.raises(OptionError, match="warmup_steps must be at most steps with the linear schedule, found 50 and"):
         Trainer(configuration(epochs=1, schedule="linear", warmup_steps=50))

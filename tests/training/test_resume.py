@@ -318,7 +318,8 @@ def test_two_trainings_in_one_folder_are_refused(tmp_path, capsys):
     path = str(tmp_path / "run")
     with lock_folder(tmp_path / "run"):
         assert main(["train", *SMALL, "--out", path]) == 2
-        assert "another process is training in" in capsys.readouterr().err
+        told = f"another process is training in {path}; wait until it ends, or stop it"
+        assert capsys.readouterr().err == f"minitransformer train: {told}\n"
         assert list((tmp_path / "run").iterdir()) == []
     assert main(["train", *SMALL, "--steps", "3", "--out", path]) == 0
     (tmp_path / "run" / "metrics.jsonl").unlink()

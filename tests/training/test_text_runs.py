@@ -210,11 +210,6 @@ def test_an_unknown_character_costs_what_it_takes_to_name_it():
     assert pytest.approx(math.log2(1114112)) == UNKNOWN_BITS
 
 
-def test_an_empty_text_cannot_be_measured():
-    with pytest.raises(ValueError, match="evaluate_text: found an empty text"):
-        evaluate_text(*model_and_tokeniser(), "", 4)
-
-
 # Yardsticks
 
 
