@@ -126,11 +126,7 @@ def examine(
         raise ValueError(f'check: kinks is {kinks!r}; expected "report" or "accept"')
     if order not in (1, 2):
         raise ValueError(f"check: order is {order!r}; expected 1 or 2")
-    if max_entries < 0 or n_directions < 0 or max_entries == n_directions == 0:
-        raise ValueError(
-            f"check: max_entries is {max_entries} and n_directions {n_directions}; expected 0 or more, and not both 0"
-        )
-    require_sensible(detects, "check")
+    require_sensible("check", max_entries, n_directions, detects)
     if names is None and not isinstance(function, Operation):
         names = _parameters(function, inputs)
     pair = tuple(backward) if isinstance(backward, Sequence) else (backward, None)

@@ -178,7 +178,7 @@ def gradcheck(
         ...
     minitransformer.testing.gradcheck.GradientError: ...
     """
-    require_sensible(detects, "gradcheck")
+    require_sensible("gradcheck", max_entries, n_directions, detects, tolerance)
     case = Case("gradcheck", function, inputs, options, names)
     claimed = _Claimed(case, np.random.default_rng(seed), d_output, tolerance, smooth)
     compared = {}
