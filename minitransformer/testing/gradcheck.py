@@ -178,7 +178,9 @@ def gradcheck(
         ...
     minitransformer.testing.gradcheck.GradientError: ...
     """
-    require_sensible("gradcheck", max_entries, n_directions, detects, tolerance)
+    require_sensible("gradcheck", max_entries, n_directions, detects)
+    if not 0 < tolerance < 1:
+        raise ValueError(f"gradcheck: tolerance is {tolerance!r}; expected a relative error above 0 and below 1")
     case = Case("gradcheck", function, inputs, options, names)
     claimed = _Claimed(case, np.random.default_rng(seed), d_output, tolerance, smooth)
     compared = {}

@@ -41,21 +41,14 @@ def power_of(inputs: Iterable[InputReport]) -> Power | None:
     return Power(max(p.one for p in known), max(p.together for p in known)) if known else None
 
 
-def require_sensible(
-    title: str, max_entries: int, n_directions: int, detects: float | None, tolerance: float = 1e-7
-) -> None:
-    """Raise a ValueError unless a check compares something, and its limits are relative errors."""
-    if (
-        not is_whole(max_entries + n_directions)
-        or min(max_entries, n_directions) < 0
-        or max_entries == n_directions == 0
-    ):
+def require_sensible(title: str, max_entries: int, n_directions: int, detects: float | None) -> None:
+    """Raise a ValueError unless a check compares something, and ``detects`` is an error that it may have to find."""
+    fewer, more = sorted((max_entries, n_directions))
+    if not is_whole(fewer + more) or fewer < 0 or more == 0:
         raise ValueError(
             f"{title}: max_entries is {max_entries!r} and n_directions {n_directions!r}; expected whole numbers of 0 "
             "or more, and not both 0"
         )
-    if not 0 < tolerance < 1:
-        raise ValueError(f"{title}: tolerance is {tolerance!r}; expected a relative error above 0 and below 1")
     if detects is not None and not detects > 0:
         raise ValueError(f"{title}: detects is {detects!r}; expected a relative error above 0, such as 1e-3")
 
