@@ -272,6 +272,7 @@ def test_a_report_is_measured_again_when_the_examination_changes(tmp_path, monke
         ("exit()\n", "line 1, in <module>: SystemExit"),
         ("raise KeyError(__file__)\n", "line 1, in <module>: KeyError: 'patient.py'"),
         ("STEPS = 3\ndef train(watch): ...\ndef write(): ...\n", "train must return the model"),
+        (SHORT.replace("optimiser.step(", "("), "train must return the model, and train it with optim.Adam"),
         (SHORT.replace("        watch(model", "        (model"), "train called watch 0 times in 2 steps"),
         (SHORT.replace(" 2, 6", " 1, 6"), "in two steps at least"),
     ],

@@ -152,15 +152,15 @@ def test_messages_have_a_limit_and_name_no_temporary_file():
 def test_data_arrive_as_they_were_sent():
     functions = {}
     writer, reader = Writer(functions), Reader(lambda number: functions[number])
-    rng = np.random.default_rng(3)
+    rng, other = np.random.default_rng(3), np.random.default_rng(4)
     sent = [
         None, True, 3, 1e-300, float("inf"), "δ\udcff", b"b", 2j, ..., range(2, 9, 3), (1, [2]), {1, 2}, frozenset("a"),
-        {("a", 1): {}}, len, np.transpose, rng,
+        {("a", 1): {}}, len, np.transpose, rng, other,
     ]  # fmt: skip
-    *plain, generator = reader.read(writer.write(sent))
-    assert plain == sent[:-1]
-    assert generator.integers(2**60) == rng.integers(2**60)
-    assert (writer.generators, reader.generators) == ([rng], [generator])
+    *plain, first, second = reader.read(writer.write(sent))
+    assert plain == sent[:-2]
+    assert (writer.generators, reader.generators) == ([rng, other], [first, second])
+    assert [one.integers(2**60) for one in (first, second)] == [one.integers(2**60) for one in (rng, other)]
     assert Writer({}).generators == []
     others = reader.read(writer.write([object(), range(10**6), iter([]), np.zeros(2, "M8[D]")]))
     assert [type(one).__name__ for one in others] == ["object", "range", "list_iterator", "array of datetime64[D]"]

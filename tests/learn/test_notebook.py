@@ -47,7 +47,7 @@ def test_what_is_solved_in_a_notebook_is_solved_with_its_code(notebooks):
     book = Book.open(notebooks.parent / "my-exercises")
     warm_up = book.path(find("warm-up"))
     warm_up.write_text("# begun\n")
-    names = ["product-rule", "again", "open", "lambda", "warm-up", "no code"]
+    names = ["product-rule", "again", "open", "emptied", "product-rule", "lambda", "warm-up", "no code"]
     shown = [f"## {name}\n\n{text}" for name, text in zip(names, run_cells(notebooks, *names), strict=True)]
     shown += [book.path(find(name)).read_text() for name in ("product-rule", "chain-rule", "warm-up")]
     check_approved(Path(__file__).with_name("approved_notebook.txt"), "\n".join(shown))
