@@ -299,8 +299,10 @@ def test_what_sentencepiece_complains_of_is_passed_on(monkeypatch):
 def test_without_the_library(learn, package, extra, monkeypatch):
     for module in ("tokenizers", "sentencepiece", "subword_nmt", "subword_nmt.apply_bpe", "subword_nmt.learn_bpe"):
         monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingExtraError, match=rf"needs the package {package}, .*`pip install \"mini.*\[{extra}\]\"`"):
+    told = rf"needs the package {package}, .*`pip install \"mini.*\[{extra}\]\"`"
+    with pytest.raises(MissingExtraError, match=told) as refused:
         learn()
+    assert refused.value.name == package  # as every ImportError names what is missing
 
 
 def test_importing_the_data_imports_no_extra():
