@@ -60,7 +60,7 @@ def test_each_step_moves_every_parameter(solved):
     rates = [names["warm_up"](t, names["D"], 5) for t in (1, 2)]
     assert steps == [(t, rate, 0.9, 0.98, 1e-9) for t, rate in enumerate(rates, start=1) for _ in range(n)]
     [held_out] = asked
-    assert (held_out[0], len(held_out), len({*held_out}), min(held_out[1:]) >= 1000) == (432, 100, 100, True)
+    assert (held_out[0], len({*held_out}), sum(held_out)) == (432, 100, 566144)
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ from minitransformer.training import Configuration, Trainer, shared_step
 
 TINY = {
     "d_model": 8, "n_heads": 2, "n_layers": 1, "d_ff": 12, "workers": 1, "batch_tokens": 96, "train_pairs": 60,
-    "held_out": 5, "steps": 2, "warmup_steps": 2,
+    "held_out": 5, "steps": 2, "warmup_steps": 2, "d_k": 6, "d_v": 5,
 }  # fmt: skip
 LIMITS = Limits(patience=0.1, seconds=2.0)
 """Enough for a right part on a busy machine."""
