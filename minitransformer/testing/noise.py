@@ -11,8 +11,9 @@ import numpy as np
 from minitransformer.testing.dtypes import EPS
 from minitransformer.testing.steps import Loss
 
-COARSEST = 2.0**16
-"""The most that rounding inside L moves L by, beside terms of size 1, in units of ε."""
+COARSEST, COARSER_STAIRS, MOST_STAIRS = 2.0**16, 2.0**8, 4
+"""The most that rounding inside L moves L by, beside terms of size 1, in units of ε; so many times more in float64
+where terms cancel inside: then L has few values, at most so many from one step to its double."""
 BETWEEN = np.array([-64, -32, 0, 32, 64, -53, -11, 29, 47]) / 64
 """Where L is compared with a cubic polynomial, in units of h: where a step knows it, and at other distances."""
 POWERS = np.vander(BETWEEN, 4)
@@ -26,13 +27,18 @@ def smallest_change(loss: Loss, step: float, eps: float) -> float:
     for h in (step * 2.0**n for n in range(-40, farthest + 1)):
         (high, size), (low, _) = loss(h), loss(-h)
         if high != low:
-            change = abs(high - low)
-            small = change <= COARSEST * eps * max(1.0, size)
+            change, most = abs(high - low), COARSEST * eps * max(1.0, size)
+            small = change <= most or (eps <= EPS and change <= COARSER_STAIRS * most and _is_stairs(loss, h))
             if h > step and not small:
                 break
             # A large change is a jump of L itself; in a low precision only if it is at x, not a short way off.
             return change if small or (eps > EPS and h > 4 * eps**0.8 * step) else 0.0
     return 4 * eps  # no change at all: among terms of size 1 it would be invisible
+
+
+def _is_stairs(loss: Loss, h: float) -> bool:
+    """Return whether L takes few values from h to 2 h, where h is the first step that changes it."""
+    return all(len({loss(side * h * n / 16)[0] for n in range(16, 33)}) <= MOST_STAIRS for side in (-1, 1))
 
 
 def scatter_of(loss: Loss, h: float, middle: float = 0.0, known: tuple[float, ...] = ()) -> float:

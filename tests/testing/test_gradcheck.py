@@ -354,7 +354,22 @@ def test_infinite_entries_take_no_part_in_directions():
     assert report.inputs[0].directions == 8
 
 
-@pytest.mark.parametrize("size", [2.0**-22, 2.0**-26, 2.0**-30])
+def cancelling(x, s, large):
+    return (s * x + large) - large
+
+
+@pytest.mark.parametrize("roundings", [2.0**n for n in (10, 16, 17, 20, 22, 23.5)])
+def test_terms_that_cancel_inside_a_function_leave_no_kinks(roundings):
+    rng = np.random.default_rng(3)
+    for _ in range(12):  # the value is a multiple of about ``roundings`` of its own roundings
+        s = 10 ** rng.uniform(-6, 2)
+        report = examine(
+            cancelling, inputs=(rng.normal(size=3), s, s * roundings), backward=lambda x, s, _, d: (s * d, None, None)
+        )
+        assert report.verdict == "right"
+
+
+@pytest.mark.parametrize("size", [2.0**-22, 2.0**-26, 2.0**-27])
 def test_steps_larger_than_rounding_are_no_slope(size):
     stairs = operation(lambda x: np.floor(1e-3 * x / size) * size, lambda x, d: 1e-3 * d)
     with pytest.raises(GradientError, match="DIFFERS"):
