@@ -116,7 +116,7 @@ def draw(probabilities: NDArray[np.float64], numbers: NDArray[np.float64]) -> Id
     cumulative = np.cumsum(probabilities, axis=-1)
     total = cumulative[..., -1:]
     # Rounding may bring the product up to the total, beyond the last index.
-    places = np.minimum(numbers[..., None] * total, np.nextafter(total, 0))
+    places = np.minimum(np.asarray(numbers)[..., None] * total, np.nextafter(total, 0))
     return np.asarray((cumulative <= places).sum(axis=-1))
 
 
