@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 
 class Trigram:
@@ -38,14 +38,14 @@ class Trigram:
             p[order:] = counts.smooth(_keys(numbers, self.vocab, order), p[order:])
         return p
 
-    def next(self, before: NDArray[np.integer]) -> NDArray[np.float64]:
+    def next(self, before: ArrayLike) -> NDArray[np.float64]:
         """Return the probabilities of all tokens after one or two of them, or none: (..., k) -> (..., V)."""
-        *texts, n = before.shape
+        *texts, n = (ids := np.asarray(before, dtype=np.int64)).shape
         p, every = np.full((*texts, self.vocab), 1 / self.vocab), np.arange(self.vocab)
         for order, counts in enumerate(self._counts[: n + 1]):
             context = np.zeros((*texts, 1), dtype=np.int64)
             for place in range(n - order, n):
-                context = context * self.vocab + before[..., place, None]
+                context = context * self.vocab + ids[..., place, None]
             p = counts.smooth(context * self.vocab + every, p)
         return p
 
