@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from minitransformer.arrays import Array
+from minitransformer.arrays import Array, to_numpy
 from minitransformer.autograd import Tensor
 from minitransformer.testing.case import Case
 from minitransformer.testing.causes import likely_cause
@@ -128,7 +128,7 @@ def gradcheck(
     inputs : sequence of array or other
         The arguments of the function. Gradients of floating-point arrays are checked, in float64; other arguments are
         passed on unchanged, random generators as copies, so that all calls draw the same numbers. Infinite entries
-        cannot be moved, so they are skipped.
+        cannot be moved: of them only gradients that are not finite are found.
     names : sequence of str, optional
         The inputs' names, for the report; by default those of an operation's ``forward``, and numbers otherwise.
     d_output : array, optional
@@ -186,15 +186,17 @@ def gradcheck(
     compared = {}
     for i, gradient in claimed.gradients.items():
         record = compare_input(claimed, i, max_entries, n_directions)
-        for index in (*record.jumps, *record.unmeasured):
+        stuck = np.argwhere(~(np.isfinite(gradient) | np.isfinite(to_numpy(case.inputs[i]))))  # no step tells of them
+        for index in (*record.jumps, *record.unmeasured, *map(tuple, stuck.tolist())):
             record.enter(float(gradient[index]), Slope(float(record.differences[index]), 0.0), tolerance, index)
         compared[i] = record
     verdict, cause = _judge(claimed, compared)
-    for i, record in compared.items():
+    for record, gradient in zip(compared.values(), claimed.gradients.values(), strict=True):
         if record.wrong and verdict == "wrong":
-            gradient, known = claimed.gradients[i], np.isfinite(record.derivatives)
+            known = np.isfinite(record.derivatives) | ~np.isfinite(gradient)
             where = ... if known.all() else known  # at a kink or jump there is no derivative to compare with
-            record.guess = likely_cause(gradient[where], record.differences[where], subject="the gradient")
+            differences = np.nan_to_num(record.differences[where])
+            record.guess = likely_cause(gradient[where], differences, subject="the gradient")
 
     constants = [name for i, name in enumerate(case.names) if i not in case.moving]
     report = GradientReport(case.name, list(compared.values()), constants, detects, verdict, cause)

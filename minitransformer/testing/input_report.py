@@ -43,8 +43,8 @@ def power_of(inputs: Iterable[InputReport]) -> Power | None:
 
 def require_sensible(title: str, max_entries: int, n_directions: int, detects: float | None) -> None:
     """Raise a ValueError unless a check compares something, and ``detects`` is an error that it may have to find."""
-    fewer, more = sorted((max_entries, n_directions))
-    if not is_whole(fewer + more) or fewer < 0 or more == 0:
+    counts = max_entries, n_directions
+    if not all(is_whole(n) and n >= 0 for n in counts) or not any(counts):
         raise ValueError(
             f"{title}: max_entries is {max_entries!r} and n_directions {n_directions!r}; expected whole numbers of 0 "
             "or more, and not both 0"

@@ -73,6 +73,11 @@ def one_wrong_entry(x, d):
     return gradient
 
 
+def unknown_at(*places):
+    """Return a right backward pass of exp, but for gradients that are not a number at these places."""
+    return lambda x, d: np.where(asarray(np.isin(np.arange(x.size), places)), np.nan, np.exp(x) * d)
+
+
 WRONG = {
     "zero": (lambda x: x * x, lambda x, d: 0 * x, normal(3, 4), "zero everywhere"),
     "transposed": (lambda x: x * x, lambda x, d: (2 * x * d).T, normal(4, 4), "transposed"),
@@ -112,6 +117,8 @@ WRONG = {
         normal(3),
         "not finite",
     ),
+    "not a number at a masked score": (np.exp, unknown_at(0), np.array([-np.inf, 0.3, 2.0]), r"at \[0\](.|\n)*NaNs"),
+    "not a number at two": (np.exp, unknown_at(1, 3), np.array([0.7, -np.inf, 0.3, -np.inf]), "2 of 4 entries"),
     "one entry beside larger ones": (
         lambda x: x * asarray([1e6, 1.0]),
         lambda x, d: d * asarray([1e6, 1.001]),
