@@ -188,8 +188,7 @@ def _compare_composed(case: Case, result: Result, rng: np.random.Generator) -> W
     way = Way("hand-written against composed")
     output, theirs = from_parts(case, result)
     pairs = [("the value", "value", to_numpy(result.value), to_numpy(output.data))]
-    for i, gradient in result.gradients.items():
-        pairs.append((case.label(i), case.names[i], to_numpy(gradient), to_numpy(theirs[i])))
+    pairs += [(case.label(i), case.names[i], to_numpy(g), to_numpy(theirs[i])) for i, g in result.gradients.items()]
     for sizes in sizes_of_terms(case, result, rng):
         errors = [relative_error(*_numbers(a, b), size) for (*_, a, b), size in zip(pairs, sizes, strict=True)]
         if all(np.max(found, initial=0.0) <= COMPOSED_TOLERANCE for found in errors):
@@ -244,9 +243,8 @@ def _compare_float32(case: Case, result: Result, rng: np.random.Generator) -> Wa
     numbers = [_numbers(to_numpy(ours).astype(np.float64), to_numpy(theirs)) for ours, theirs in pairs]
     for sizes in sizes_of_terms(wide, exact, rng):
         # One scale for the whole array: the rounding of an entry may come from larger neighbours.
-        scales = [
-            float(np.max(np.maximum(np.abs(b), size), initial=0.0)) for (_, b), size in zip(numbers, sizes, strict=True)
-        ]
+        terms = [np.maximum(np.abs(b), size) for (_, b), size in zip(numbers, sizes, strict=True)]
+        scales = [float(np.max(term, initial=0.0)) for term in terms]
         errors = [_worst(*both, scale) for both, scale in zip(numbers, scales, strict=True)]
         if max(errors) <= FLOAT32_TOLERANCE:
             break
