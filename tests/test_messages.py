@@ -11,7 +11,7 @@ import pytest
 from toml_cases import toml_table
 
 from minitransformer import data, decoding, nn, sharding, tasks, training
-from minitransformer.apps.bench import gpu, program
+from minitransformer.apps.bench import gpu, machine, program
 from minitransformer.apps.paper import changes, means, positions, recall, recall_model, variations
 from minitransformer.apps.plots import attention, curves, speed
 from minitransformer.files import read_file, read_json
@@ -67,7 +67,7 @@ NAMES = {
     **{function.__name__: function for function in FUNCTIONS},
     **{
         module.__name__.rpartition(".")[2]: module
-        for module in (attention, curves, speed, gpu, program, changes, means)
+        for module in (attention, curves, speed, gpu, machine, program, changes, means)
     },
     **{module.__name__.rpartition(".")[2]: module for module in (positions, recall, recall_model, variations)},
     "SIX": recall_model.RecallSizes(n=6),

@@ -49,6 +49,8 @@ def test_pytorchs_step_trains_and_its_model_is_ours_with_two_more_layer_norms():
         adam.step()
     dropouts = [part for part in module.modules() if isinstance(part, torch.nn.Dropout)]
     assert {part.p for part in dropouts} == {0.3}
+    module.dropout.p = 1.0  # of the positions too, as in section 5.4
+    assert not module.embed(torch.ones(1, 5, dtype=torch.int64)).any()
 
     model, batch = build(workload).eval(), random_batch(workload)
     batch.source[0, 3:] = batch.target_input[1, 2:] = batch.target_output[1, 2:] = 0
