@@ -78,7 +78,7 @@ with forked(3, [Tensor(np.zeros(5))], 2) as ranks:
     whole = np.full(5, ranks.rank, dtype=np.float64)
     ranks.share_out(whole, [slice(0, 2), slice(2, 2), slice(2, 5)])
     squares = ranks.spread(lambda some: [item**2 for item in some], range(5))
-    found = ranks.gather([ranks.first(lambda: ranks.rank), squares, whole.tolist(), ranks.cores])
+    found = ranks.gather([ranks.first(lambda: ranks.rank), squares, whole.tolist(), ranks.cores, ranks.abort(3)])
 print(json.dumps(found))
 try:
     with forked(3) as ranks:
@@ -106,14 +106,21 @@ try:
         ranks.first(lambda: 1)
 except OSError as error:
     print(error)
+with forked(3) as ranks:
+    if ranks.rank:
+        time.sleep(20)
+try:
+    os.waitpid(-1, os.WNOHANG)
+except ChildProcessError:
+    print("no child is left")
 with forked(1) as ranks:
     print(ranks is ALONE)
 """)
     assert not errors
     first, values, *errors, alone = out.splitlines()
     assert first == "only the first prints"
-    assert json.loads(values) == [[0, [0, 1, 4, 9, 16], [0, 0, 2, 2, 2], max(1, blas.cores() // 3)]] * 3
-    assert errors == ["'only here' of another process", "Odd: cannot be sent", "no space"]
+    assert json.loads(values) == [[0, [0, 1, 4, 9, 16], [0, 0, 2, 2, 2], max(1, blas.cores() // 3), None]] * 3
+    assert errors == ["'only here' of another process", "Odd: cannot be sent", "no space", "no child is left"]
     assert alone == "True"
 
 
