@@ -4,8 +4,10 @@ import base64
 
 import numpy as np
 import pytest
+from toml_cases import cases_from_toml, told
 
-from minitransformer.apps.explorer.numbers import MOST_VALUES, statistics, window
+from minitransformer.apps.explorer import growth, numbers
+from minitransformer.apps.explorer.numbers import statistics, window
 
 
 def values(answer):
@@ -53,17 +55,6 @@ def test_any_shape_is_a_picture(x):
     assert found["shape"] == list(x.shape)
 
 
-@pytest.mark.parametrize(
-    ("asked", "said"),
-    [
-        ({"at": (2,)}, "the index [2] is not in the leading axes [2]"),
-        ({"at": (0, 0)}, "the index [0, 0] is not in the leading axes [2]"),
-        ({"rows": (0, 401)}, "rows [0, 401] are not in 0 to 400"),
-        ({"columns": (5, 3)}, "columns [5, 3] are not in 0 to 400"),
-        ({}, f"the window has 400 x 400 values, expected at most {MOST_VALUES:,}"),
-    ],
-)
-def test_windows_outside_or_too_large_are_refused(asked, said):
-    with pytest.raises(ValueError, match=r"rows|index|columns|window") as caught:
-        window(np.zeros((2, 400, 400), dtype=np.int8), **asked)
-    assert said in str(caught.value)
+@cases_from_toml
+def test_a_call_has_its_answer(call, said):
+    assert told(call, vars(numbers) | vars(growth)) == said
