@@ -74,9 +74,9 @@ def create_run(
     RunError
         If something exists at the path and may not be overwritten, or the folder cannot be written.
     """
-    check_free(path, overwrite)
     run = RunFolder(path)
     try:
+        check_free(path, overwrite)
         run.path.mkdir(parents=True, exist_ok=True)
         flush_folder(run.path.parent)
         _write_json(run.path / SETTING_UP, configuration.flat())
