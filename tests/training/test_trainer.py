@@ -436,6 +436,16 @@ def test_a_second_ctrl_c_is_not_put_off():
         press_twice()
 
 
+@pytest.mark.usefixtures("_ctrl_c")
+@pytest.mark.parametrize("sent", [(), (signal.SIGINT,), (signal.SIGTERM,), (signal.SIGTERM, signal.SIGTERM)])
+def test_a_signal_does_afterwards_what_it_did_before(sent):
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    with deferred_interrupt() as pressed:
+        assert [signal.raise_signal(number) or pressed() for number in sent] == [True] * len(sent)
+        assert pressed() == bool(sent)
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+
+
 def test_memory_is_saved_without_changing_what_is_computed(tmp_path, monkeypatch):
     plain, _, losses, _ = trained(tmp_path, "plain")
     sizes = set()
