@@ -26,8 +26,10 @@ ACROSS = PositionsSizes(**SIZES, n=8, times=(1, 1.5, 3), batch=4, steps=2, warmu
 
 @pytest.fixture(autouse=True)
 def made_up(monkeypatch):
-    """Let each interval of time be longer than the one before, and keep the machine out of results."""
-    ticks = accumulate(n % 50 / 1000 for n in count())
+    """Let each interval be longer than the one before, in seconds for milliseconds; keep the machine out of results."""
+    ticks = accumulate(float(n % 50) for n in count())
+    for module in (costs, table1):
+        monkeypatch.setattr(module, "ENOUGH", 1000 * module.ENOUGH)
     for module, clock in ((changes, "process_time"), (costs, "perf_counter"), (table1, "perf_counter")):
         monkeypatch.setattr(module, "time", SimpleNamespace(**{clock: lambda: next(ticks)}))
     for module in (changes, positions, recall, table1):
