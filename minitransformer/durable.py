@@ -185,6 +185,19 @@ def check_folder(path: Path) -> None:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), f"{path}")
 
 
+def check_makeable(path: Path) -> None:
+    """Check that a path leads to a folder, through links too, or that a folder can be made there; change nothing.
+
+    Raises
+    ------
+    OSError
+        If it leads to a file, or a link on it leads nowhere.
+    """
+    nearest = next((one for one in (path, *path.parents) if os.path.lexists(one)), path)
+    if not nearest.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, "it is not a folder; choose another path", f"{nearest}")
+
+
 def check_replaceable(path: Path) -> None:
     """Check that `write_whole` could write a file, and change nothing.
 

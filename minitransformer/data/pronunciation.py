@@ -117,7 +117,8 @@ def hold_out_words(
         If nothing would be left to train on.
     """
     if not 0 <= n < len(pronunciations):
-        raise ValueError(f"cannot hold out {n:,} of {len(pronunciations):,} words: at least one is needed for training")
+        words = f"cannot hold out {n:,} of {len(pronunciations):,} words: at least one is needed for training"
+        raise ValueError(f"{words}, so from 0 to {len(pronunciations) - 1:,} can be held out")
     chosen = set(rng.choice(len(pronunciations), size=n, replace=False).tolist())
     parts: tuple[Pronunciations, Pronunciations] = ({}, {})
     for place, (word, several) in enumerate(pronunciations.items()):

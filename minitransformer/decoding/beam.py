@@ -117,7 +117,8 @@ def beam_search(
     if not is_whole(beam) or beam < 1:
         raise ValueError(f"beam_search: beam must be a whole number of at least 1, found {beam!r}")
     if not is_whole(n_best) or not 1 <= n_best <= beam:
-        raise ValueError(f"beam_search: n_best must be a whole number from 1 to beam = {beam}, found {n_best!r}")
+        more = "; or widen the beam" if is_whole(n_best) and n_best > beam else ""
+        raise ValueError(f"beam_search: n_best must be a whole number from 1 to beam = {beam}, found {n_best!r}{more}")
     if not (isfinite(alpha) and alpha >= 0):
         raise ValueError(f"beam_search: alpha must be a number of 0 or more, found {alpha}")
     source_ids = as_sources(source_ids)

@@ -114,7 +114,7 @@ def split(task: DrawnTask, n_train: int, n_held_out: int, rng: np.random.Generat
     if not 0 <= n_held_out <= task.population // 2:
         raise OptionError(
             f"held_out: cannot hold out {n_held_out:,} {task.noun}: there are {task.population:,}, and at most half of "
-            "them may be held out",
+            f"them, from 0 to {task.population // 2:,}, can be held out",
             "held_out",
         )
     held_out: dict[str, str] = {}

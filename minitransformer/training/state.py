@@ -60,4 +60,5 @@ class TrainingState(State):
             if getattr(self, name) > self.step:
                 raise OptionError(f"{name} must be at most step {self.step}, found {getattr(self, name)}", name)
         if len(self.losses) > self.step:
-            raise OptionError(f"losses must be those up to step {self.step}, found {len(self.losses)}", "losses")
+            words = f"losses must hold at most {self.step}, one for each step, found {len(self.losses)}"
+            raise OptionError(f"{words}; keep the last {self.step}", "losses")

@@ -21,6 +21,7 @@ from minitransformer.apps.cli.errors import LONGEST, one_line
 def test_a_command_line_that_makes_no_sense_is_refused_before_any_work(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("file").write_text("no folder")
+    Path("link").symlink_to("nowhere")
     Path("r.toml").write_text('task = "copy"\n')
     Path("wrong.toml").write_text('task = "copy"\nn_layers = 0\n')
     said = []
@@ -35,7 +36,7 @@ def test_a_command_line_that_makes_no_sense_is_refused_before_any_work(tmp_path,
         assert usage.startswith("usage:"[: len(usage)]) or "--lang ko" in line
         # versions of argparse quote choices in other ways
         said.append(f"$ {line}\n{message.replace(str(tmp_path), 'HERE')}".replace("'", ""))
-        assert sorted(os.listdir()) == ["file", "r.toml", "wrong.toml"], line
+        assert sorted(os.listdir()) == ["file", "link", "r.toml", "wrong.toml"], line
     check_approved(Path(__file__).with_name("approved_refusals.txt"), "\n".join(said) + "\n")
 
 

@@ -55,4 +55,4 @@ def test_more_translations_than_the_beam_of_the_run(run, capsys):
     edit(run, beam=3)
     assert main(["translate", str(run), "12", "--n-best", "3"]) == 0
     assert main(["translate", str(run), "12", "--n-best", "4"]) == 2
-    assert "--n-best must be from 1 to the beam, 3, found 4" in capsys.readouterr().err
+    assert "--n-best must be at most the beam, 3, found 4; or widen --beam" in capsys.readouterr().err

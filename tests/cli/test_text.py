@@ -122,13 +122,6 @@ def test_bad_text_to_translate(run, capsys, standard_input):
         captured = capsys.readouterr()
         assert message in captured.err
         assert captured.out == ""
-    for option, message in (
-        (["--beam", "0"], "--beam must be at least 1 and at most 10000, found 0"),
-        (["--beam", "2", "--n-best", "3"], "--n-best must be from 1 to the beam, 2, found 3"),
-        (["--alpha", "-1"], "--alpha must be at least 0 and at most 100, found -1"),
-    ):
-        assert main(["translate", str(run), *option, "w1"]) == 2
-        assert message in capsys.readouterr().err
 
 
 def test_a_sentence_beyond_learned_positions_is_refused_and_a_long_one_is_written_in_full(
@@ -353,7 +346,7 @@ def test_pronunciation(tmp_path, capsys):
     for option, few in (("--held-out", "40"), ("--valid-pairs", "35")):
         assert main(["train", "pronunciation", "--dictionary", f"{tmp_path}/words.dict", "--held-out", "5",
                      *MODEL, "--out", str(tmp_path / "no"), option, few]) == 2  # fmt: skip
-        assert f"at least one is needed for training; give a smaller {option}" in capsys.readouterr().err
+        assert f"so from 0 to {int(few) - 1} can be held out; give a smaller {option}\n" in capsys.readouterr().err
     spoken = []
     for word in ("ai", "AI", "Ai"):  # dictionaries are read in small letters
         assert main(["translate", str(tmp_path / "run"), word]) == 0

@@ -238,6 +238,9 @@ def test_what_to_read_is_there_in_the_learners_language(monkeypatch, capsys, tmp
         )
         assert path == f"{folder}/{name}.ipynb"
         assert sections(f"## {heading}") == [shown[english.index(place.replace("-", " "))]]
+    other = tmp_path / ("tutorials" if language == "ko" else "tutorials/ko") / "02-a-derivative-on-a-graph.ipynb"
+    other.parent.mkdir(parents=True)
+    other.touch()  # in the other language alone
     monkeypatch.chdir(tmp_path)
     _introduce(Book(tmp_path, current="product-rule"))
     assert ": `minitransformer tutorials 2`\n" in capsys.readouterr().out

@@ -10,27 +10,28 @@ steps on the GPU, also with larger batches.
 from __future__ import annotations
 
 import argparse
+from functools import partial
 
 from minitransformer.apps import bench
-from minitransformer.apps.cli import results
 from minitransformer.apps.cli.errors import UsageError
-from minitransformer.apps.cli.output_paths import check_writable
+from minitransformer.apps.cli.results import run_experiment
 from minitransformer.arrays import backend
 from minitransformer.training import MOST_WORKERS
 
 WORDS = {"processor": ", ".join(bench.CONFIGURATIONS), "card": ", ".join(bench.GPU_CONFIGURATIONS)}
+KINDS = ("decode", "scale", "processes")
+"""What can be measured in place of training steps."""
 
 
 def check(args: argparse.Namespace) -> None:
     """Raise a UsageError unless the arguments go together."""
     names, on_a_card = getattr(args, "configurations", []), backend() != "numpy"
     known = bench.GPU_CONFIGURATIONS if on_a_card else bench.CONFIGURATIONS
-    unknown = [name for name in names if name not in known]
-    if unknown:
+    if unknown := [name for name in names if name not in known]:
         raise UsageError(f"there is no configuration {unknown[0]!r}; the configurations are {', '.join(known)}")
     if args.scale and names:
         raise UsageError(f"--scale has its own sizes, found {' '.join(names)} too; leave one out")
-    kinds = [kind for kind in ("decode", "scale", "processes") if getattr(args, kind)]
+    kinds = [kind for kind in KINDS if getattr(args, kind)]
     if len(kinds) > 1:
         raise UsageError(f"--{kinds[0]} and --{kinds[1]} measure different things; leave one out")
     if args.processes and hasattr(args, "workers"):
@@ -46,7 +47,6 @@ def check(args: argparse.Namespace) -> None:
         raise UsageError(
             f"{of_the_processor[0]} measures the processor, found the array library {backend()}; leave one out"
         )
-    check_writable(args, "json", "plot")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -58,17 +58,11 @@ def run(args: argparse.Namespace) -> int:
     programs, workers = ["ours"], getattr(args, "workers", None)
     if not args.no_pytorch:
         programs += ["eager"] if args.no_compile or args.decode or on_a_card else ["eager", "compiled"]
-    if args.scale:
-        result = bench.measure_growth(workers or 1, results.tell)
-        report = bench.growth_text(result)
-    elif args.decode:
-        result = bench.measure_decoding(names, args.rounds, programs, workers, results.tell)
-        report = bench.decoding_text(result)
-    elif args.processes:
-        result = bench.measure_processes(names, args.rounds, not args.no_pytorch, results.tell)
-        report = bench.processes_text(result)
-    else:
-        result = bench.measure_speed(names, args.rounds, programs, workers, results.tell)
-        report = bench.speed_text(result)
-    results.show(args, result, report, "growth_curves" if args.scale else "speed_bars")
-    return 0
+    measures = {
+        "scale": (partial(bench.measure_growth, workers or 1), bench.growth_text),
+        "decode": (partial(bench.measure_decoding, names, args.rounds, programs, workers), bench.decoding_text),
+        "processes": (partial(bench.measure_processes, names, args.rounds, not args.no_pytorch), bench.processes_text),
+        "speed": (partial(bench.measure_speed, names, args.rounds, programs, workers), bench.speed_text),
+    }
+    kind = next((kind for kind in KINDS if getattr(args, kind)), "speed")
+    return run_experiment(args, *measures[kind], "growth_curves" if args.scale else "speed_bars")

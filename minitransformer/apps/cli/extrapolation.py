@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.cli.results import run_experiment
@@ -39,11 +40,7 @@ def run(args: argparse.Namespace) -> int:
     if args.layers:
         measure = partial(measure_extrapolation, LONGER, seeds=args.seeds)
         return run_experiment(args, measure, extrapolation_text, "extrapolation_picture")
-    tasks, positions = (
-        list(dict.fromkeys(getattr(args, name, known))) for name, known in (("tasks", TASKS), ("positions", POSITIONS))
-    )
-    sizes = PositionsSizes(steps=getattr(args, "steps", STEPS))
-    compare = partial(
-        measure_positions, sizes, tasks=tasks, positions=positions, seeds=args.seeds, folder=getattr(args, "out", OUT)
-    )
+    chosen: dict[str, Any] = {name: list(dict.fromkeys(getattr(args, name, known))) for name, known in CHOICES.items()}
+    sizes, folder = PositionsSizes(steps=getattr(args, "steps", STEPS)), getattr(args, "out", OUT)
+    compare = partial(measure_positions, sizes, **chosen, seeds=args.seeds, folder=folder)
     return run_experiment(args, compare, positions_text, "positions_picture")

@@ -170,7 +170,7 @@ def _introduce(book: Book) -> int:
     print(f"     {book.path(exercise)}")
     tutorial, _, heading = exercise.tutorial.partition("#")
     where = f"tutorials/{tutorial}.ipynb"
-    if not Path(where).is_file():
+    if not Path(said(where)).is_file():  # the one in the learner's language
         number = int(tutorial[:2])
         where = f"`minitransformer tutorials {number}`"
         if not (CLONE / "tutorials").is_dir():  # the package was installed without them

@@ -147,7 +147,7 @@ def add_listed(
 def check_ranges(args: argparse.Namespace) -> None:
     """Raise a UsageError unless the numbers that a command was given are in the ranges of ``arguments.toml``."""
     for name, settings in _listed(args.command):
-        given = getattr(args, name.lstrip("-"), []) if "least" in settings else []
+        given = getattr(args, name.lstrip("-").replace("-", "_"), []) if "least" in settings else []
         least, most = settings.get("least", 0), settings.get("most", inf)
         for value in given if isinstance(given, list) else [given]:
             if not least <= value <= most:

@@ -23,8 +23,8 @@ def check_beam(args: argparse.Namespace) -> None:
         SearchOptions.check(given)
     except OptionError as error:
         raise UsageError(with_flags(f"{error}", given).removeprefix(f"{SearchOptions.owner}: ")) from error
-    if "beam" in given and not 1 <= getattr(args, "n_best", 1) <= args.beam:
-        raise UsageError(f"--n-best must be from 1 to the beam, {args.beam}, found {args.n_best}")
+    if "beam" in given and getattr(args, "n_best", 1) > args.beam:
+        raise UsageError(f"--n-best must be at most the beam, {args.beam}, found {args.n_best}; or widen --beam")
 
 
 def choose_beam(args: argparse.Namespace, trained: TrainedRun) -> None:

@@ -22,7 +22,6 @@ import json
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -34,7 +33,7 @@ from minitransformer.apps.bench.machine import describe
 from minitransformer.apps.paper.means import holm, mean_interval
 from minitransformer.apps.paper.variations import Result, check_seeds, train_variations
 from minitransformer.data import all_batches
-from minitransformer.durable import write_durably
+from minitransformer.durable import check_makeable, write_durably
 from minitransformer.files import read_json, read_toml
 from minitransformer.nn import LanguageModel, Transformer
 from minitransformer.optim import Adam
@@ -220,8 +219,8 @@ def measure_changes(
     rows = rows_of(base)
     path = folder / "sizes.json"
     if not path.exists():
-        with writing(folder), suppress(FileNotFoundError):
-            next(folder.iterdir(), None)  # a file in its place is refused before the data are drawn
+        with writing(folder):
+            check_makeable(folder)  # before the data are drawn
         trainer = Trainer(base)  # bad data is refused before anything is written
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)

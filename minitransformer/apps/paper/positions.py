@@ -36,9 +36,10 @@ from minitransformer.apps.paper.position_tasks import TASKS, Batch, Copy, Task
 from minitransformer.apps.paper.recall import LAST, NO_TARGET, fit
 from minitransformer.arrays import Array, asarray, to_numpy
 from minitransformer.autograd import Tensor, no_grad
-from minitransformer.durable import write_whole
+from minitransformer.durable import check_makeable, write_whole
 from minitransformer.files import FileError, read_json
 from minitransformer.nn import Embedding, Encoder, ModelOptions, Module, normal, weights, xavier
+from minitransformer.training import writing
 
 POSITIONS = ("sinusoidal", "learned", "rotary", "alibi", "none")
 CONTEXTS = (1, 2, 3)
@@ -266,7 +267,9 @@ def measure_positions(
     plan = [(seed, name, kind) for seed in seeds for name in tasks for kind in positions]
     kept = {cell: _load(folder, cell, sizes) for cell in plan}
     if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
+        with writing(folder):
+            check_makeable(folder)
+            folder.mkdir(parents=True, exist_ok=True)
     result: dict[str, Any] = {"machine": describe(), "sizes": asdict(sizes), "lengths": sizes.lengths}
     result |= {"seeds": list(seeds), "tasks": {}}
     for name, task in asked.items():
