@@ -260,9 +260,15 @@ def describe_machine(patch, told):
         used = SimpleNamespace(RUSAGE_SELF=0, getrusage=lambda whose: SimpleNamespace(ru_maxrss=7000 + whose))
         patch.setitem(sys.modules, "resource", used)
         patch.setattr(machine, "STATUS", Path(folder) / "none")
+        library = SimpleNamespace(malloc_trim=lambda pad: told.append(f"trim {pad}"))
+        patch.setattr(machine, "ctypes", SimpleNamespace(CDLL={None: library}.get))
+        patch.setattr(
+            machine, "CLEAR", SimpleNamespace(write_text=lambda text, encoding: told.append([text, encoding]))
+        )
         for system in ("linux", "darwin"):
             patch.setattr(machine, "sys", SimpleNamespace(platform=system))
             memory.append(machine.peak_memory())
+            machine.settle()
         return [*found, described, loads, *memory, machine.machine_memory()]
 
 

@@ -230,6 +230,8 @@ def test_a_model_of_bpe_is_what_sentencepiece_writes_and_reads(tmp_path):
     path.write_bytes(tokeniser.model)
     processor = sentencepiece.SentencePieceProcessor(model_file=str(path))
     assert processor.encode("the dog barks") == tokeniser.encode("the dog barks")
+    assert [processor.id_to_piece(number) for number in range(4)] == ["<pad>", "<start>", "<end>", "<unk>"]
+    assert processor.decode([0, 1, 2, 3]) == "<unk>"
     again = Bpe(path.read_bytes())
     assert again.model == tokeniser.model == Bpe.from_json(tokeniser.to_json()).model
 
