@@ -151,7 +151,8 @@ def in_words(figure):
     """Yield what a picture shows, a line for each thing."""
     figure.draw_without_rendering()
     is_plain, size = figure.get_layout_engine() is None, figure.get_size_inches()
-    yield f"figure {few(size)} {getattr(figure, 'how', '')}".rstrip()
+    spaces = [] if is_plain else [pad for name, pad in figure.get_layout_engine().get().items() if name != "rect"]
+    yield f"figure {few(size)} {few(spaces)} {getattr(figure, 'how', '')}".rstrip()
     for text in figure.texts:
         if text.get_text():
             yield f"{written(text)} {few(np.array(text.get_position()) * size if is_plain else text.get_position()[0])}"
@@ -163,6 +164,10 @@ def in_words(figure):
         beside = [label.get_text() for inner in axes.child_axes for label in inner.get_yticklabels()]
         yield f"axes {title!r} {axes.axison} {' '.join([*spines, *beside])} {sorted(looks)} {axes.get_axisbelow()}"
         yield from [f"  at {few(axes.get_position().bounds * np.tile(size, 2))}"] * is_plain
+        if spans := axes.get_subplotspec():
+            grid = spans.get_gridspec()
+            ratios = few(grid.get_width_ratios()), few(grid.get_height_ratios())
+            yield f"  in {grid.get_geometry()} from {spans.num1} to {spans.num2} {ratios}"
         for axis, low, high in ((axes.xaxis, *axes.get_xlim()), (axes.yaxis, *axes.get_ylim())):
             ticks = [tick for tick in axis.get_major_ticks() if min(low, high) <= tick.get_loc() <= max(low, high)]
             labels = [tick.label1 if tick.label1.get_visible() else tick.label2 for tick in ticks]
