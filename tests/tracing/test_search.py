@@ -77,7 +77,7 @@ def test_the_temperature_changes_probabilities_only(model):
 
 
 def test_edits_hold_while_a_translation_is_written(make_model):
-    model = make_model(positions="learned", max_length=8, dropout=0.5).train()
+    model = make_model(positions="learned", max_length=8)
     source = SOURCES[0]
     free = [choice.token for choice in write(model, [source], max_length=8)]
     edits = [SetEntry("/linear", (0, place, 5), 99.0) for place in (0, 2)]
