@@ -13,6 +13,7 @@ from toml_cases import cases_from_toml
 
 import minitransformer as mt
 from minitransformer.testing import CheckError, check, strategies
+from minitransformer.testing.case import is_float
 from minitransformer.testing.strategies import parts
 
 pytestmark = pytest.mark.numpy_only("draws on the host")
@@ -47,6 +48,14 @@ def test_every_operation_has_a_strategy_whose_draws_it_accepts(name):
     accepted()
 
 
+@pytest.mark.parametrize("name", mt.ops.registry)
+def test_numbers_of_both_signs_are_drawn(name):
+    def has_both(example):
+        return all(x.min(initial=0) < 0 < x.max(initial=0) for x in example.inputs if is_float(x))
+
+    assert drawn(strategies.inputs(mt.ops.registry[name]), has_both)
+
+
 @given(st.data(), st.integers(1, 7))
 def test_sizes_are_distinct_and_at_least_the_least(data, n):
     least = data.draw(st.lists(st.integers(0, 3), min_size=n, max_size=n))
@@ -62,11 +71,13 @@ def test_every_axis_may_be_empty_or_single(place, size):
 
 
 def test_sizes_keep_to_their_least():
-    with pytest.raises(ValueError, match=r"^sizes: 2 least sizes for 3 axes; give one for each, or one for all"):
-        find(strategies.sizes(3, min=(1, 2)), lambda sizes: True)
+    for least in ((1, 2), (1, 2, 0, 1)):
+        words = f"^sizes: {len(least)} least sizes for 3 axes; give one for each, or one for all"
+        with pytest.raises(ValueError, match=words):
+            find(strategies.sizes(3, min=least), lambda sizes: True)
 
 
-@given(st.sampled_from(parts.LAYOUTS), strategies.sizes(3))
+@given(st.sampled_from(parts.LAYOUTS), st.integers(0, 3).flatmap(strategies.sizes))
 def test_layouts_hold_the_same_values(layout, shape):
     values = np.random.default_rng(0).random(shape)
     x = parts.lay_out(values, layout)

@@ -146,7 +146,7 @@ def lay_out(values: Array, layout: str) -> Array:
     if not values.ndim:  # a single number has only one layout
         layout = "read-only" if layout == "read-only" else "C"
     if layout == "transposed":
-        return np.asfortranarray(values)
+        return np.array(values, order="F")
     if layout == "strided":
         every_other = (slice(None, None, 2),) * values.ndim
         larger = np.full([2 * n for n in values.shape], np.nan, values.dtype)  # the entries between must never be read
@@ -154,7 +154,7 @@ def lay_out(values: Array, layout: str) -> Array:
         return larger[every_other]
     if layout == "reversed":
         backwards = (slice(None, None, -1),) * values.ndim
-        return np.ascontiguousarray(values[backwards])[backwards]
+        return np.array(values[backwards], order="C")[backwards]
     result = np.array(values, order="C")
     result.flags.writeable = layout != "read-only"
     return result
