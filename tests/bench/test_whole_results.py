@@ -263,7 +263,9 @@ def describe_machine(patch, told):
         library = SimpleNamespace(malloc_trim=lambda pad: told.append(f"trim {pad}"))
         patch.setattr(machine, "ctypes", SimpleNamespace(CDLL={None: library}.get))
         patch.setattr(
-            machine, "CLEAR", SimpleNamespace(write_text=lambda text, encoding: told.append([text, encoding]))
+            machine,
+            "CLEAR",
+            SimpleNamespace(write_text=lambda text, encoding: told.append([machine.sys.platform, text, encoding])),
         )
         for system in ("linux", "darwin"):
             patch.setattr(machine, "sys", SimpleNamespace(platform=system))
