@@ -158,11 +158,12 @@ def in_words(figure):
             yield f"{written(text)} {few(np.array(text.get_position()) * size if is_plain else text.get_position()[0])}"
     yield from map(of_legend, figure.legends)
     for axes in filter(lambda axes: axes.get_visible(), figure.axes):
-        title = "".join(axes.get_title(loc) for loc in ("left", "center", "right"))
+        titles = [text for text in (axes._left_title, axes.title, axes._right_title) if text.get_text()]
+        title = " ".join(map(written, titles))
         spines = [name for name, spine in axes.spines.items() if spine.get_visible()]
         looks = {(hexes(axes.spines[name].get_edgecolor()), axes.spines[name].get_linewidth()) for name in spines}
         beside = [label.get_text() for inner in axes.child_axes for label in inner.get_yticklabels()]
-        yield f"axes {title!r} {axes.axison} {' '.join([*spines, *beside])} {sorted(looks)} {axes.get_axisbelow()}"
+        yield f"axes {title} {axes.axison} {' '.join([*spines, *beside])} {sorted(looks)} {axes.get_axisbelow()}"
         yield from [f"  at {few(axes.get_position().bounds * np.tile(size, 2))}"] * is_plain
         if spans := axes.get_subplotspec():
             grid = spans.get_gridspec()
