@@ -261,7 +261,9 @@ def kind_of(given):
     return f"{given.dtype} {given.shape}" if isinstance(given, np.ndarray) else type(given).__name__
 
 
-def test_the_gradients_of_several_workers_are_added_up(solved):
+def test_the_gradients_of_several_workers_are_added_up(tmp_path):
+    solved = solve(tmp_path)
+    spoil(solved, "walk-back", "d[output] * slope", "slope * d[output]")  # which is right too
     engine, own = trainer(dropout=0.0), trainer(dropout=0.0)
     batch = next(iter(engine.batches.epoch(0)))
     for one, parts in ((engine, Parts(solved, {})), (own, Parts.open(solved))):
