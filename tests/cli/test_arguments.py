@@ -15,6 +15,7 @@ from toml_cases import toml_table
 
 from minitransformer.apps.cli import main
 from minitransformer.apps.cli.errors import LONGEST, one_line
+from minitransformer.apps.cli.results import tell
 
 
 @pytest.mark.numpy_only("--backend has another default on another library")
@@ -61,7 +62,9 @@ def test_a_standard_input_that_cannot_be_read_is_named(monkeypatch, capsys):
     assert "translate: cannot read the standard input: Is a directory; give a file" in capsys.readouterr().err
 
 
-def test_a_message_is_one_line_of_some_length():
+def test_a_message_is_one_line_of_some_length(capsys):
+    tell("row\nof\x1b[2J a file")
+    assert capsys.readouterr() == ("", "row\\nof\\x1b[2J a file\n")
     assert one_line("a\nb\t\x1b\u2028\ud800 ä") == r"a\nb\t\x1b\u2028\ud800 ä"
     assert len(one_line(10_000 * "x")) < LONGEST + 10
 

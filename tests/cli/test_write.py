@@ -215,6 +215,13 @@ def test_evaluate_refuses_options_of_translation(run, capsys, option):
     assert f"{option[0]} has no effect here: this model continues texts" in err
 
 
+def test_evaluate_refuses_a_file_without_text(run, capsys, tmp_path):
+    (blank := tmp_path / "blank").write_text("\n")
+    status, out, err = said(capsys, "evaluate", run, "--source", str(blank))
+    assert (status, out) == (2, "")
+    assert f"evaluate: {blank} holds no text to measure the model on; give a text with --source FILE\n" in err
+
+
 def test_resume_and_average_work(run, capsys):
     assert said(capsys, "resume", run)[1] == f"the run in {run} is finished; there is nothing to resume\n"
     assert said(capsys, "average", run, "--last", "2")[0] == 0
