@@ -1,11 +1,13 @@
 """Values that a stranger wrote into a run folder are not told as options of the command line."""
 
 import json
+import re
 import shutil
 
 import pytest
 
 from minitransformer.apps.cli import main
+from minitransformer.console import counted
 
 TINY = [
     *("reverse", "--d-model", "4", "--n-heads", "2", "--n-layers", "1", "--d-ff", "4", "--steps", "1"),
@@ -49,6 +51,16 @@ def test_a_value_of_the_folder_is_no_option_that_somebody_gave(run, capsys, comm
         assert status == 2
         assert "configuration.json" in err
         assert name in err
+
+
+def test_the_search_has_the_rules_of_the_run(run, capsys):
+    for most in (1, 3):
+        edit(run, most_written=most)
+        capsys.readouterr()
+        assert main(["translate", str(run), "12"]) == 0
+        assert f"no end; it was cut off after {counted(most, 'tokens')}\n" in capsys.readouterr().err
+        assert main(["evaluate", str(run)]) == 0
+        assert {len(text) for text in re.findall("✗ .* -> *(.*)", capsys.readouterr().out)} == {most}
 
 
 def test_more_translations_than_the_beam_of_the_run(run, capsys):
