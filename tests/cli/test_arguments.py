@@ -41,11 +41,12 @@ def test_a_command_line_that_makes_no_sense_is_refused_before_any_work(tmp_path,
     check_approved(Path(__file__).with_name("approved_refusals.txt"), "\n".join(said) + "\n")
 
 
-def test_no_argument_shows_the_help(capsys):
-    with pytest.raises(SystemExit) as error:
-        main([])
-    assert error.value.code == 2
-    assert "Begin with\n`minitransformer train`." in capsys.readouterr().err
+def test_what_is_said_of_no_argument_and_of_words_after_an_unknown_one(capsys):
+    for line, words in (("", "Begin with\n`minitransformer train`."), ("translate run --fast x", "arguments: --fast")):
+        with pytest.raises(SystemExit) as error:
+            main(line.split())
+        assert error.value.code == 2
+        assert words in capsys.readouterr().err
 
 
 def test_a_standard_input_that_cannot_be_read_is_named(monkeypatch, capsys):

@@ -61,9 +61,6 @@ def test_the_search_has_the_rules_of_the_run(run, capsys):
         assert f"no end; it was cut off after {counted(most, 'tokens')}\n" in capsys.readouterr().err
         assert main(["evaluate", str(run)]) == 0
         assert {len(text) for text in re.findall("✗ .* -> *(.*)", capsys.readouterr().out)} == {most}
-
-
-def test_more_translations_than_the_beam_of_the_run(run, capsys):
     edit(run, beam=3)
     assert main(["translate", str(run), "12", "--n-best", "3"]) == 0
     assert main(["translate", str(run), "12", "--n-best", "4"]) == 2

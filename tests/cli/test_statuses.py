@@ -92,14 +92,6 @@ def test_an_error_of_the_program_is_not_hidden(monkeypatch):
         main(["paths"])
 
 
-def test_words_and_options_that_nobody_knows_are_refused(capsys):
-    for arguments in (["paths", "more"], ["paths", "--fast"], ["translate", "run", "--fast", "text"]):
-        with pytest.raises(SystemExit) as error:
-            main(arguments)
-        assert error.value.code == 2
-        assert "unrecognized arguments" in capsys.readouterr().err
-
-
 @cases_from_toml
 def test_all_words_of_a_text_arrive(monkeypatch, arguments, words):
     seen = []
@@ -396,11 +388,6 @@ def test_maps_are_named_by_what_the_decoder_read(loaded, monkeypatch, tmp_path, 
         assert (source, target, where, title) == (["a", "<end>"], ["b", "c", "<end>"], path, "a b  →  b c")
         assert named == {"target_input": ["<start>", "b", "c"]}
         assert f"the picture is {path}" in capsys.readouterr().out
-
-
-def test_resuming_what_is_no_run_leaves_nothing_behind(tmp_path, capsys):
-    assert main(["resume", f"{tmp_path}/nowhere"]) == 2
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_word_error_rate_is_the_share_of_wrong_words():

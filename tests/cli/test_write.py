@@ -217,9 +217,8 @@ def test_evaluate_refuses_options_of_translation(run, capsys, option):
 
 def test_evaluate_refuses_a_file_without_text(run, capsys, tmp_path):
     (blank := tmp_path / "blank").write_text("\n")
-    status, out, err = said(capsys, "evaluate", run, "--source", str(blank))
-    assert (status, out) == (2, "")
-    assert f"evaluate: {blank} holds no text to measure the model on; give a text with --source FILE\n" in err
+    words = f"minitransformer evaluate: {blank} holds no text to measure the model on; give a text with --source FILE\n"
+    assert said(capsys, "evaluate", run, "--source", str(blank)) == (2, "", words)
 
 
 def test_resume_and_average_work(run, capsys):
