@@ -56,7 +56,6 @@ def test_a_value_of_the_folder_is_no_option_that_somebody_gave(run, capsys, comm
 def test_the_search_has_the_rules_of_the_run(run, capsys):
     for most in (1, 3):
         edit(run, most_written=most)
-        capsys.readouterr()
         assert main(["translate", str(run), "12"]) == 0
         assert f"no end; it was cut off after {counted(most, 'tokens')}\n" in capsys.readouterr().err
         assert main(["evaluate", str(run)]) == 0

@@ -269,7 +269,7 @@ def test_a_report_is_measured_again_when_the_examination_changes(tmp_path, monke
         ("STEPS = 3\ntrain(", "line 2 is not Python"),
         ("STEPS = 3\n", "no longer defines train, write"),
         ("STEPS = 3\ndef train(watch):\n    return q\ndef write(): ...\n", "line 3, in train: NameError: name 'q'"),
-        ("exit()\n", "line 1, in <module>: SystemExit"),
+        ("print(end='half a line')\nexit()\n", "line 2, in <module>: SystemExit"),
         ("raise KeyError(__file__)\n", "line 1, in <module>: KeyError: 'patient.py'"),
         ("STEPS = 3\ndef train(watch): ...\ndef write(): ...\n", "train must return the model"),
         (SHORT.replace("optimiser.step(", "("), "train must return the model, and train it with optim.Adam"),

@@ -285,8 +285,7 @@ def test_a_walk_of_ones_own_refuses_what_the_engine_refuses(solved):
 def test_an_error_of_a_part_is_measured_by_the_largest_value(solved, scale):
     parts, expected = Parts.open(solved, ["product-rule"]), scale * np.array([1.0, -0.25])
     for error, right in ((5e-8, True), (2e-7, False)):
-        found = expected + np.array([0, error * (scale or 1)])
-        setting = SimpleNamespace(values=lambda found=found: {"y": found})
+        setting = SimpleNamespace(values=partial(dict, y=expected + np.array([0, error * (scale or 1)])))
         assert trials._examine(setting, parts, {"y": expected}).right is right
 
 

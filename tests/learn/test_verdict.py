@@ -78,6 +78,7 @@ RESULTS = [
     *((np.where(EXPECTED > 1, bad, EXPECTED), EXPECTED) for bad in (np.nan, np.inf)),
     (1 / 3 + 1e-8, np.array(1 / 3)),
     (1, np.array(1 - 3e-8)),
+    (np.array([1e6, 1.001, 1.0]), np.ones(3)),  # beside a large wrong entry a small one
     *((np.full(shape, 2.5), np.full(shape, -1.5)) for shape in ((1,), (1, 1))),
     (RNG.normal(size=(T, D)), EXPECTED),
     (changed((0, 0), by=1.0), EXPECTED),
