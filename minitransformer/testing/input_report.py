@@ -184,7 +184,7 @@ class InputReport:
             )
         place = " in a random direction" if self.worst_index is None else at(self.worst_index)
         what = f"{self.comparisons} comparisons ({what})" if entries and self.directions else what
-        wrong = "differ" if self.excused else "wrong"
+        wrong = ("differs" if self.comparisons == 1 else "differ") if self.excused else "wrong"
         lines = [
             f"{text}{self.wrong} of {what} {wrong}{place and ', the worst'}{place}{kinks}",
             f"    backward            {self.claim: .10g}",

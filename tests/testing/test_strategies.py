@@ -49,11 +49,13 @@ def test_every_operation_has_a_strategy_whose_draws_it_accepts(name):
 
 
 @pytest.mark.parametrize("name", mt.ops.registry)
-def test_numbers_of_both_signs_are_drawn(name):
-    def has_both(example):
-        return all(x.min(initial=0) < 0 < x.max(initial=0) for x in example.inputs if is_float(x))
+def test_inputs_with_numbers_of_both_signs_and_of_their_own_are_drawn(name):
+    def differ(example):
+        floats = [x for x in example.inputs if is_float(x)]
+        signs = all(x.min(initial=0) < 0 < x.max(initial=0) for x in floats)
+        return signs and len({x.tobytes() for x in floats}) == len(floats)
 
-    assert drawn(strategies.inputs(mt.ops.registry[name]), has_both)
+    assert drawn(strategies.inputs(mt.ops.registry[name]), differ)
 
 
 @given(st.data(), st.integers(1, 7))
@@ -137,6 +139,7 @@ def test_masks_are_boolean_and_fit(mask):
         lambda m: m is not None and m.shape == (1, 3, 1, 5),
         lambda m: m is not None and m.shape == (4, 1),
         lambda m: m is not None and m.ndim == 4 and (~m.any(axis=-1)).sum() == 1,
+        lambda m: m is not None and m.ndim == 2 and m[0].any() and not m[-1].any(),
     ],
 )
 def test_masks_of_every_kind_are_drawn(property_):
