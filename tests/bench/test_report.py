@@ -4,6 +4,7 @@ import json
 
 import made_up
 import pytest
+from toml_cases import cases_from_toml
 
 from minitransformer.apps.bench import decoding_text, speed_text
 from minitransformer.apps.bench.anatomy import summarise_anatomy
@@ -61,10 +62,7 @@ def test_the_report_goes_without_pytorch_and_without_an_anatomy():
     assert "slightly more" not in report
 
 
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(0.00123, "1.23 ms"), (0.0412, "41.2 ms"), (0.0996, "99.6 ms"), (0.9996, "1000 ms"), (1.0, "1.00 s")],
-)
+@cases_from_toml
 def test_short_times_have_three_digits(seconds, words):
     assert duration(seconds) == words
 

@@ -300,7 +300,7 @@ def exchange(patch, told):
     patch.setattr(MPI, "__init__", begin)
     patch.setattr(MPI, "exchange", receive)
     patch.setattr(MPI, "share_out", lambda ranks, values, parts: told.append([values.size, *map(str, parts)]))
-    patch.setattr(MPI, "first", lambda ranks, function: function())
+    patch.setattr(MPI, "first", lambda ranks, function: function() + 4)  # not what this process passes
     patch.setattr(processes, "time", SimpleNamespace(sleep=lambda seconds: told.append(f"{seconds} s")))
     found = []
     for network in (Network(), Network(0.5, 8.0)):

@@ -65,6 +65,20 @@ def test_an_export_that_fails_leaves_nothing(tmp_path, monkeypatch, program):
     assert [*tmp_path.iterdir()] == [tmp_path / "run"]
 
 
+@pytest.mark.parametrize("program", WRITERS)
+@pytest.mark.parametrize("kept", ["there", "there/mine"])
+def test_nothing_is_overwritten(tmp_path, program, kept):
+    if program == "ctranslate2":
+        pytest.importorskip(program)
+    run, out = trained(tmp_path / "run"), tmp_path / "there"
+    (tmp_path / kept).parent.mkdir(exist_ok=True)
+    (tmp_path / kept).write_text("mine")
+    with pytest.raises(RunError) as refused:
+        WRITERS[program](run, out)
+    assert str(refused.value) == f"{out} exists already; choose another --out"
+    assert (tmp_path / kept).read_text() == "mine"
+
+
 def test_a_package_that_is_missing_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ctranslate2.specs", None)
     told = (

@@ -14,7 +14,6 @@ from minitransformer.apps.cli import main
 from minitransformer.apps.exchange import ExportError, read_ctranslate2, read_huggingface, write_ctranslate2, write_run
 from minitransformer.apps.exchange.ctranslate2 import SEARCH
 from minitransformer.data import Closed, Vocabulary
-from minitransformer.training import RunError
 
 pytest.importorskip("sentencepiece")
 pytest.importorskip("ctranslate2")
@@ -137,10 +136,3 @@ def test_the_notes_tell_every_pair_of_rules(tmp_path):
         expected = ["beam search differs there; greedy search writes the same"] * (differs and rules.beam > 1)
         expected += ["a translation has at most 256 tokens there, here 50 more than its source"] * (most == 256)
         assert found == [*expected, f"to search there as here: translate_batch(tokens, {call})"], pair
-
-
-def test_nothing_is_overwritten(tmp_path):
-    run = trained(tmp_path / "run")
-    (tmp_path / "there").write_text("mine")
-    with pytest.raises(RunError, match="exists already; choose another --out"):
-        write_ctranslate2(run, tmp_path / "there")

@@ -17,7 +17,6 @@ from minitransformer.apps.cli import main
 from minitransformer.apps.exchange import read_huggingface, write_huggingface, write_run
 from minitransformer.arrays import to_numpy
 from minitransformer.data import END, PAD, START, Characters
-from minitransformer.training import RunError
 
 pytest.importorskip("sentencepiece")
 
@@ -141,11 +140,3 @@ def test_an_empty_folder_is_filled_where_folders_cannot_be_replaced(tmp_path, mo
     (tmp_path / "there").mkdir()
     write_huggingface(trained(tmp_path / "run"), tmp_path / "there")
     assert (tmp_path / "there" / "config.json").exists()
-
-
-def test_nothing_is_overwritten(tmp_path):
-    run = trained(tmp_path / "run")
-    for make in (lambda path: path.write_text("mine"), lambda path: (path.mkdir(), (path / "a").write_text("mine"))):
-        make(out := tmp_path / f"there{len(list(tmp_path.iterdir()))}")
-        with pytest.raises(RunError, match="exists already; choose another --out"):
-            write_huggingface(run, out)

@@ -520,6 +520,14 @@ test("a heat map under the keyboard", async () => {
   const positive = new Heatmap({ say: () => {} }, element());
   await positive.show({ shape: [2, 2], values: Float32Array.from([0, 1, 2, 0.25]) });
   assert.equal(positive.legend.textContent, "02");
+  for (const [n, ...tags] of [[1], [2, "button", "button"], [16, ...Array(16).fill("button")], [17, "input"]]) {
+    await positive.show({ shape: [1, n, 1, 1], values: Float32Array.from({ length: n }, (_, i) => i) });
+    same(positive.axes.querySelectorAll("*").map(({ tag }) => tag).filter((tag) => /button|input/.test(tag)), tags);
+  }
+  for (const [typed, head] of [["17", 17], ["18", 17], ["3", 3], ["0", 1], ["16", 16], ["x", 1]]) {
+    positive.axes.querySelector("input").listeners.change({ target: { value: typed } });
+    same([positive.axes.querySelector("input").value, positive.axes.textContent], [String(head), "head "]);
+  }
   const asked = [], root = element(), held = { shape: [9, 8], part: [[2, 7], [1, 4, 5]], values: Float32Array.from([1, 2, 3, 4, 5, 6]), rows: [0, 2], columns: [0, 3], least: 1, most: 6 };
   const map = new Heatmap({ say: () => {}, tensor: async (key, window) => { asked.push([key, window]); return held; } }, root, { onSelect: (index, value) => chosen.push([index, value]) });
   await map.show({ key: "k", rows: (i) => `r${i}`, columns: (j) => `c${j}` });

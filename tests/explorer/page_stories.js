@@ -51,6 +51,7 @@ const STORIES = {
   "sentences-saved": [{}, [give("#translate select", "small words", "change"), give("#translate select", "two small words", "change"), set({ text: "other words" })], { saved: { many: true } }],
   "training-stopped": [{}, [refuse("stopped"), set({ view: "training" }), refuse(null), set({ text: "small words" })]],
   "flow": [{}, [set({ view: "walk" }), later, set({ text: "small words" }), set({ side: "backward" }), later], { motion: true }],
+  "flow-learned": [{}, [later, set({ text: "small words" })], { motion: true, model: { options: { positions: "learned" } } }],
   "beyond": [{}, [go({ side: "backward", objective: "log_probability:9:5" }), go({ view: "walk", walk: "999" }), go({ view: "attention", head: "9", word: "9" }), go({ view: "block", block: "nowhere", value: "nothing" }), go({ view: "block", block: CROSS, value: "/linear" }), go({ view: "block", block: MULTI, value: WEIGHTS, entry: `${WEIGHTS}@0,2,0,0` }), go({ view: "block", block: MULTI, value: WEIGHTS, head: "2" }), go({ entry: "x@0" }), go({ entry: `${STEP}@0,9,9` }),
     go({ view: "training", checkpoint: "7" }), go({ beam: "99", alpha: "-1" }), go({ tour: "9" }), go({ text: " " })]],
   "asked-again": [{}, ["model", "translate", "trace", "tensor", "difference", "sources", "formulas", "training"].flatMap((name) => [

@@ -40,21 +40,20 @@ def test_the_base_is_the_papers():
     )
 
 
-@pytest.mark.parametrize("name", ROWS)
-def test_a_row_changes_one_option(name):
-    row = with_sizes(BASE, ROWS[name], Sizes(d_ff=256, cost=1.0)).flat()
-    base = BASE.flat()
-    assert {option: row[option] for option in row if row[option] != base[option]} == ROWS[name]
-    assert len(ROWS[name]) == (name != "base")
-
-
 def test_the_base_of_characters_is_the_papers_too():
     base = base_configuration("characters")
     assert (base.model.norm, base.training.schedule, base.training.peak) == ("post", "inverse_sqrt", 0.004)
     assert base.learning_rate(base.training.warmup_steps) == 0.004
+
+
+@pytest.mark.parametrize("base", [BASE, base_configuration("characters")], ids=["numbers", "characters"])
+def test_a_row_changes_one_option(base):
+    groups = [rows_of(base.changed(n_heads=n))["grouped heads"]["n_kv_heads"] for n in (1, 2, 4, 8)]
+    assert groups == [1, 1, 2, 4]
     for name, changed in rows_of(base).items():
         row = with_sizes(base, changed, Sizes(d_ff=256, cost=1.0)).flat()
         assert {option: row[option] for option in row if row[option] != base.flat()[option]} == changed, name
+        assert len(changed) == (name != "base")
 
 
 def test_rows_take_equal_time_with_the_same_peak():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from toml_cases import cases_from_toml
 
 from minitransformer import ops
 from minitransformer.apps.paper import costs
@@ -79,11 +80,9 @@ def test_many_heads_take_as_many_products_as_one_of_full_width():
         assert one["other"] - found[0]["other"] == pytest.approx(6 * (heads - 1) * n * n, rel=0.05)
 
 
-def test_where_a_ratio_is_one():
-    assert equal_at([2, 8], [0.5, 2.0]) == pytest.approx(4)
-    assert equal_at([2, 8, 32], [0.25, 1.0, 4.0]) == pytest.approx(8)
-    assert equal_at([2, 8], [1.5, 2.0]) is None
-    assert equal_at([2, 8], [0.5, 0.9]) is None
+@cases_from_toml
+def test_where_a_ratio_is_one(lengths, ratios, expected):
+    assert [*filter(None, [equal_at(lengths, ratios)])] == pytest.approx(expected)
 
 
 def test_the_layers_that_are_timed_have_the_same_inputs_and_outputs(monkeypatch):
