@@ -259,7 +259,7 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint, durable: bool = True) -
 
 def _save_error(path: Path, error: OSError) -> RunError:
     kept = "what was there before is kept"
-    if _NAME.fullmatch(path.name) and (before := Checkpoints(path.parent).files()):
+    if path.parent.is_dir() and _NAME.fullmatch(path.name) and (before := Checkpoints(path.parent).files()):
         kept = f"{before[-1][1]}, the one before, is kept"
     return RunError(f"cannot save {path}: {reason(error)}; {kept}")
 
