@@ -75,17 +75,6 @@ def test_one_file(tmp_path):
     assert text.pairs == [("a dog", "ein Hund"), ("x", normalise_text(INSIDE))]
     assert text.left_out.reasons == {"an empty source": 1, "an empty target": 0, "both sides empty": 2}
 
-
-def test_nothing_left_out():
-    assert str(LeftOut(29_000, {"an empty source": 0})) == "29,000 pairs, none left out"
-
-
-def test_bytes_that_are_not_utf8(tmp_path):
-    path = write(tmp_path / "latin", "eins\nzwei\nfünf\n".encode("latin-1"))
-    with pytest.raises(TextError, match=r"latin, line 3: the byte 0xFC is not UTF-8 .*iconv"):
-        read_lines(path)
-    with pytest.raises(TextError, match=r"wide, line 1: the byte 0xFF"):
-        read_lines(write(tmp_path / "wide", "eins".encode("utf-16")))
     # half a surrogate pair is no character
     with pytest.raises(TextError, match=r"half, line 2: the byte 0xED"):
         read_lines(write(tmp_path / "half", b"\xef\xbb\xbfa\n\xed\xa0\x80"))

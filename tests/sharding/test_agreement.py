@@ -27,11 +27,11 @@ def configuration():
     return Configuration.of_task(build("copy"), train_pairs=20, held_out=2, batch_tokens=64)
 
 
-@pytest.mark.parametrize("other", [1, 2])
-def test_every_process_is_compared_with_the_first(other):
+@pytest.mark.parametrize(("n", "found", "wanted"), [(1, 5, 4), (2, 0, 4), (2, None, 4), (1, "", "a"), (2, 4, None)])
+def test_every_process_is_compared_with_the_first(n, found, wanted):
     def check(ranks):
-        with pytest.raises(RunError, match=f"process {other} has another seed than process 0: 5, expected 4"):
-            check_agreement(ranks, {"seed": 5 if ranks.rank == other else 4})
+        with pytest.raises(RunError, match=f"process {n} has another x than process 0: {found!r}, expected {wanted!r}"):
+            check_agreement(ranks, {"x": found if ranks.rank == n else wanted})
 
     run_together(3, check)
 

@@ -96,22 +96,20 @@ class Loops(Own):
         def backward(saved, d_z):
             y, scale = saved
             d_z = d_z + 0.0
-            return d_z * (scale + 1), (d_z * y).sum(axis=0)
+            for d_y in (d_z, d_z * scale):
+                d_x = d_z + d_y
+            return d_x, (d_z * y).sum(axis=0)
 
         self.operation = mt.Operation(forward, backward, name="loops")
 
 
 def test_each_value_is_seen_once_when_its_statement_is_done():
     found = mt.trace(Loops(), [[1]], [[1, 2, 1]])
-    assert [line.key for line in found.step("/loops").forward] == [
-        *(
-            f"/loops:loops.{name}"
-            for name in ("part", "y", "part.2", "z", "z.2", "later", "pair[0]", "pair[1]", "pair[2]")
-        )
-    ]
+    names = ("part", "y", "part.2", "z", "z.2", "later", "pair[0]", "pair[1]", "pair[2]")
+    assert [line.key for line in found.step("/loops").forward] == [f"/loops:loops.{name}" for name in names]
     np.testing.assert_array_equal(found["/loops:loops.z.2"], found["/loops"])
-    assert found.gradient_key("/loops:loops.z") is None
-    assert found.gradient_key("/loops:loops.z.2") == "/loops:loops.d_z"
+    keys = [found.gradient_key(f"/loops:loops.{name}") for name in ("y", "z", "z.2")]
+    assert keys == [None, None, "/loops:loops.d_z"]
 
 
 def test_passes_that_are_lambdas_bind_no_names():
@@ -129,6 +127,19 @@ def test_an_operation_of_ones_own_is_traced_too():
     assert [line.name for line in found.step("/own").backward] == ["x", "scale", "y", "d_scaled", "d_scale"]
     np.testing.assert_array_equal(found["/own:own.d_scale"], found["d:scale"])
     assert found.gradient_key("/own:own.scaled") == "/own:own.d_scaled"
+
+
+def test_an_array_from_outside_is_shown_as_it_was():
+    one, rest = Own(), asarray(np.ones((1, 3)))
+
+    def joined(x, scale):
+        y = mt.concatenate([scale.reshape(1, 3), mt.Tensor(rest)])
+        rest[...] = 2
+        return y
+
+    one.operation = joined
+    found = mt.trace(one, [[1]], [[1, 2, 1]])
+    np.testing.assert_array_equal(found["/concatenate:concatenate.tensors[1]"], np.ones((1, 3)))
 
 
 def own_weights(q, k):

@@ -50,7 +50,7 @@ def keep_good(texts):
 
 
 def test_a_run_begins_with_weights_tokens_and_options_of_another(texts, tmp_path, capsys):
-    assert train_on(texts, tmp_path / "on", "--keep", "9", *keep_good(texts)) == 0
+    assert train_on(texts, tmp_path / "on", "--keep", "9", "--valid-pairs", "2", *keep_good(texts)) == 0
     said = capsys.readouterr().out
     assert "held out, before -> after: exact match" in said
     assert "kept good, before -> after: exact match" in said
@@ -62,6 +62,10 @@ def test_a_run_begins_with_weights_tokens_and_options_of_another(texts, tmp_path
         in said
     )
     first, start = load(tmp_path / "on", "best"), load(texts / "run")
+    kept_good = mt.data.read_parallel(*keep_good(texts)[1:]).pairs
+    for what, some in (("held out", RunFolder(tmp_path / "on").held_out()), ("kept good", kept_good)):
+        found = mt.training.evaluate(start.model, start.source, start.target, some).measurements()["valid_loss"]
+        assert scores[what]["before"]["valid_loss"] == pytest.approx(found, rel=1e-5)
     configuration = first.options
     assert configuration.model == start.model.options
     assert (configuration.training.peak, configuration.training.warmup_steps) == (0.004, 1)
