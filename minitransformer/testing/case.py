@@ -232,7 +232,7 @@ def draw_cotangent(rng: np.random.Generator, shape: Sequence[int]) -> Array:
 def same_bits(a: Any, b: Any) -> bool:
     """Return whether two arrays are equal, bit by bit."""
     a, b = to_numpy(a), to_numpy(b)
-    return a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+    return a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind in "fc")
 
 
 def nearly_same(a: Any, b: Any, tolerance: float) -> bool:

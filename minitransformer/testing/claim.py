@@ -199,13 +199,13 @@ class Claim(Measurement):
 
     def _require_untouched(self, passed: Sequence[Any], inputs: Sequence[Any], who: str) -> None:
         """Stop if leaves that were passed to the function differ from the inputs."""
-        case = self.case
-        names = [name for name, _ in case.leaves]
+        case, names = self.case, [name for name, _ in self.case.leaves]
         if len(passed) != len(names):
             raise Stop("mutates", f"{who} adds to or takes from a list or dictionary among its inputs")
         for name, x, leaf in zip(names, case.host_leaves(inputs), passed, strict=True):
-            if isinstance(x, np.ndarray) and not same_bits(after := case.adapter.to_numpy(leaf), x):
-                place = _first(after, after != x) if after.shape == np.shape(x) else f"of shape {after.shape}"
+            if isinstance(x, np.ndarray) and not same_bits(now := case.adapter.to_numpy(leaf), x):
+                fits = now.shape == x.shape  # NaN that stays was not written
+                place = _first(now, (now != x) & ((now == now) | (x == x))) if fits else f"of shape {now.shape}"
                 raise Stop("mutates", f"{who} writes into its input {name}, which afterwards is {place}")
 
     def _require_same(self, again: Output, who: str, changed: list[str]) -> None:

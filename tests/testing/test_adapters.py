@@ -332,3 +332,9 @@ def test_a_function_of_tensors_alone_is_checked_at_numpy_arrays(dtype):
     check(lambda w, i: torch.nn.functional.embedding(torch.as_tensor(i), w), inputs=[x, np.array([0, 1, 1])])
     check(lambda x: x.exp() if isinstance(x, mt.Tensor) else x.missing, inputs=[x])
     check(lambda pair: torch.mul(*pair["a"]), inputs=[{"a": [x, x + 1]}])
+
+
+@pytest.mark.parametrize("name", ["jax.numpy", "mygrad", "autograd.numpy", "torch", "minitransformer"])
+def test_outputs_of_every_shape(name):
+    library = pytest.importorskip(name)
+    check(lambda x, w: [library.tanh(x) * w, (x * w).sum(), library.tanh(w)], inputs=[X, W])

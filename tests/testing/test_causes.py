@@ -28,11 +28,7 @@ def one(array, value):
     ("found", "expected", "cause"),
     [
         (one(RIGHT, np.nan), RIGHT, "the result is not finite: there are NaNs, as 0/0, inf - inf or 0 * inf gives"),
-        (
-            one(RIGHT, np.inf),
-            RIGHT,
-            INFINITE,
-        ),
+        (one(RIGHT, np.inf), RIGHT, INFINITE),
         (SQUARE.T, SQUARE, "the result is transposed"),
         (RIGHT.T, RIGHT, "the result is transposed"),
         (RIGHT, RIGHT.sum(axis=0), BROADCAST.format(0)),
@@ -52,16 +48,8 @@ def one(array, value):
         (WITH_ZEROS, RIGHT, "3 entries are zero that should not be; the others are right"),
         (RIGHT, WITH_ZEROS, "3 entries should be exactly zero; the others are right"),
         (RIGHT, one(RIGHT, 0), "1 entry should be exactly zero; the others are right"),
-        (
-            RIGHT + np.arange(1, 4)[:, None],
-            RIGHT,
-            ALONG.format(1),
-        ),
-        (
-            RIGHT + np.arange(1, 5),
-            RIGHT,
-            ALONG.format(0),
-        ),
+        (RIGHT + np.arange(1, 4)[:, None], RIGHT, ALONG.format(1)),
+        (RIGHT + np.arange(1, 5), RIGHT, ALONG.format(0)),
         (RIGHT + 0.3, RIGHT, ""),  # by the same amount everywhere: no sum explains it
         (np.ones((3, 4)), np.arange(3.0)[:, None] * np.ones(4), ""),  # along axis 1 too, where nothing varies
         (RIGHT * (1 + 5e-5), RIGHT, ""),  # no pattern: a slight error
