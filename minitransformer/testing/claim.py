@@ -204,7 +204,8 @@ class Claim(Measurement):
             raise Stop("mutates", f"{who} adds to or takes from a list or dictionary among its inputs")
         for name, x, leaf in zip(names, case.host_leaves(inputs), passed, strict=True):
             if isinstance(x, np.ndarray) and not same_bits(now := case.adapter.to_numpy(leaf), x):
-                fits = now.shape == x.shape  # NaN that stays was not written
+                fits = now.shape == x.shape
+                # NaN that was there before and stays was not written
                 place = _first(now, (now != x) & ((now == now) | (x == x))) if fits else f"of shape {now.shape}"
                 raise Stop("mutates", f"{who} writes into its input {name}, which afterwards is {place}")
 

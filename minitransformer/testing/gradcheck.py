@@ -128,7 +128,7 @@ def gradcheck(
     inputs : sequence of array or other
         The arguments of the function. Gradients of floating-point arrays are checked, in float64; other arguments are
         passed on unchanged, random generators as copies, so that all calls draw the same numbers. Infinite entries
-        cannot be moved: of them only gradients that are not finite are found.
+        cannot be moved: their gradients are wrong only if they are not finite.
     names : sequence of str, optional
         The inputs' names, for the report; by default those of an operation's ``forward``, and numbers otherwise.
     d_output : array, optional
@@ -186,7 +186,7 @@ def gradcheck(
     compared = {}
     for i, gradient in claimed.gradients.items():
         record = compare_input(claimed, i, max_entries, n_directions)
-        stuck = np.argwhere(~(np.isfinite(gradient) | np.isfinite(to_numpy(case.inputs[i]))))  # no step tells of them
+        stuck = np.argwhere(~(np.isfinite(gradient) | np.isfinite(to_numpy(case.inputs[i]))))  # no step moves them
         for index in (*record.jumps, *record.unmeasured, *map(tuple, stuck.tolist())):
             record.enter(float(gradient[index]), Slope(float(record.differences[index]), 0.0), tolerance, index)
         compared[i] = record
