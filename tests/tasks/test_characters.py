@@ -112,8 +112,9 @@ def test_only_so_many_characters_are_trained_on(files):
 
 def test_the_fingerprint_is_that_of_the_data(files):
     found = corpus(files)
+    assert found.fingerprint() == corpus(files).fingerprint()
     others = replace(found, window=5), replace(found, ids=found.ids[::-1]), replace(found, valid=found.valid[1:])
-    assert len({one.fingerprint() for one in (found, corpus(files), *others)}) == 4
+    assert len({one.fingerprint() for one in (found, *others)}) == 4
     files[0].write_text(files[0].read_text() + "x")
     assert found.fingerprint() != corpus(files).fingerprint()
 
