@@ -135,10 +135,10 @@ class Forked:
         """Do nothing: `forked` ends all processes when its block ends in the first one."""
 
     def _send(self, to: int, value: object) -> None:
-        try:
+        with suppress(OSError):
             self._others[to][1].send(value)
-        except OSError:
-            self._lost(to)
+            return
+        self._lost(to)  # not while the first error is handled: it would keep the value until both are collected
 
     def _receive(self, sender: int) -> Any:
         try:
