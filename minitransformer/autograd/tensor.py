@@ -331,7 +331,7 @@ def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
     tensors = [x if isinstance(x, Tensor) else Tensor(x) for x in tensors]
     n = tensors[0].ndim + 1 if tensors else 1
     if not -n <= axis < n:
-        raise ValueError(f"stack: axis {axis} is out of range: the result has {n} axes")
+        raise ValueError(f"stack: axis {axis} is out of range; number of axes of the result: {n}")
     place = axis % n
     return concatenate([x.reshape(*x.shape[:place], 1, *x.shape[place:]) for x in tensors], axis=place)
 

@@ -54,7 +54,7 @@ def check_axis(x: Any, axis: int, operation: str) -> None:
     if not is_whole(axis):
         raise TypeError(f"{operation}: axis must be a whole number, found {axis!r}")
     if not -x.ndim <= axis < x.ndim:
-        raise ValueError(f"{operation}: axis {axis} is out of range: x of shape {x.shape} has {x.ndim} axes")
+        raise ValueError(f"{operation}: axis {axis} is out of range for x of shape {x.shape}")
 
 
 def hide(x: Array, mask: Array, out: Array | None) -> Array:

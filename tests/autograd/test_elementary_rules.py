@@ -499,7 +499,7 @@ def test_concatenate_and_stack_refuse_what_does_not_fit():
     with pytest.raises(ValueError, match="must match exactly"):
         mt.stack([x, y])
     for axis in (3, -4):
-        with pytest.raises(ValueError, match=f"stack: axis {axis} is out of range: the result has 3 axes"):
+        with pytest.raises(ValueError, match=f"stack: axis {axis} is out of range; number of axes of the result: 3"):
             mt.stack([x, x], axis=axis)
 
 
