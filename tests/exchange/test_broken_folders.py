@@ -64,7 +64,7 @@ def set_nan(folder):
 
 BROKEN = {
     "there is no file .*config.json": lambda folder: (folder / "config.json").unlink(),
-    "bad_words_ids is .*unless renormalize_logits": edit("config.json", bad_words_ids=[[V - 1], [3]]),
+    "bad_words_ids is .*unless renormalize_logits": edit("config.json", bad_words_ids=[[4], [3]]),
     "is a pickle, which can run any program": swap_pickle("pytorch_model.bin"),
     "is damaged or not a file of safetensors": lambda folder: os.truncate(folder / "model.safetensors", 20_000),
     "damaged or not a file of safetensors: .*eader": lambda folder: (folder / "model.safetensors").write_bytes(

@@ -121,7 +121,7 @@ def alike(one, other):
         return len(one) == len(other) and all(alike(*pair) for pair in pairs)
     try:
         return np.array_equal(np.asarray(one), np.asarray(other))
-    except (ArithmeticError, MemoryError, RuntimeError, TypeError, ValueError):
+    except (ArithmeticError, AttributeError, MemoryError, RuntimeError, TypeError, ValueError):  # the second: NumPy 2.0
         return False
 
 

@@ -51,7 +51,7 @@ def draw_changes(axes: Axes, result: Mapping[str, Any]) -> None:
     axes.axvline(1, color="0.2", linewidth=1, zorder=1)
     axes.set_xscale("log")
     axes.set_xlim(left, right)
-    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)) if right > 2 * left else AutoLocator())
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)) if right > 5 * left else AutoLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_ylim(len(rows) - 0.5, -0.5)
