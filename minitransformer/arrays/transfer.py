@@ -34,7 +34,7 @@ def _read(data: Any) -> Array:
         return np.asarray(data)
     except (TypeError, RuntimeError, BufferError) as error:
         raise TypeError(
-            f"expected numbers, found a {type(data).__name__} that NumPy cannot read; convert it to a NumPy array "
+            f"expected numbers, found {type(data).__name__}, which NumPy cannot read; convert it to a NumPy array "
             f"first (NumPy says: {error})"
         ) from error
 

@@ -59,7 +59,7 @@ def align(value: Any, other: Any, name: str = "") -> list[Any]:
     if found is None or found.keys() != children.keys():
         names = ", ".join(_name(value, name, key) for key in children)
         what = type(other).__name__ if found is None else f"{type(other).__name__} of {len(found)}"
-        raise Malformed(f"{name} is a {what}; return what has {names}")
+        raise Malformed(f"{name}: found {what}; return what has {names}")
     return [leaf for key, child in children.items() for leaf in align(child, found[key], _name(value, name, key))]
 
 

@@ -60,9 +60,9 @@ def test_a_gradient_is_read_in_the_structure_of_the_value():
     assert align(Pair(A, (B, C)), [1, None]) == [1, None, None]
     assert align([A, B], None) == [None, None]
     assert align(A, 5) == [5]
-    with pytest.raises(Malformed, match=r"d_x is a tuple of 1; return what has d_x\[0\], d_x\[1\]"):
+    with pytest.raises(Malformed, match=r"d_x: found tuple of 1; return what has d_x\[0\], d_x\[1\]"):
         align((A, B), (1,), "d_x")
-    with pytest.raises(Malformed, match=r"d_x is a float; return what has d_x\['a'\]"):
+    with pytest.raises(Malformed, match=r"d_x: found float; return what has d_x\['a'\]"):
         align({"a": A}, 1.0, "d_x")
 
 

@@ -98,7 +98,7 @@ def test_inputs_may_be_structures_too():
 
     report = check(layer, backward=named, inputs=[parameters, X])
     assert [record.name for record in report.inputs] == ["parameters['w']", "parameters['b']", "x"]
-    with pytest.raises(CheckError, match=r"gradient of parameters is a dict of 2; return what has .*\['name'\]"):
+    with pytest.raises(CheckError, match=r"gradient of parameters: found dict of 2; return what has .*\['name'\]"):
         check(layer, backward=backward, inputs=[parameters, X])
 
 
@@ -171,7 +171,7 @@ def test_the_gradient_of_the_output_has_its_structure():
     np.testing.assert_array_equal(given[0].mean, d_mean)
     with pytest.raises(ValueError, match=r"check of norm: d_output.mean has shape \(2,\), but the output y.mean has"):
         check(norm, backward=norm_backward, inputs=[X, W], d_output=(X, np.ones(2)))
-    with pytest.raises(ValueError, match=r"d_output is a ndarray; return what has d_output.y, d_output.mean"):
+    with pytest.raises(ValueError, match=r"d_output: found ndarray; return what has d_output.y, d_output.mean"):
         check(norm, backward=norm_backward, inputs=[X, W], d_output=X)
 
 

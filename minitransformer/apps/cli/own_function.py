@@ -133,7 +133,7 @@ def _load(name: str, what: str) -> Callable[..., Any]:
     finally:
         sys.path.remove(os.getcwd())
     if not callable(found):
-        raise UsageError(f"{what} {name} is a {type(found).__name__}, expected a function")
+        raise UsageError(f"{what} {name}: found {type(found).__name__}, expected a function")
     return found
 
 
