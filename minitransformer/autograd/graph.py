@@ -72,8 +72,8 @@ class Node:
         gradients = list(returned)
         if len(gradients) < len(self.edges):
             raise ValueError(
-                f"{self.name}: backward returned {len(gradients)} gradients for {len(self.edges)} inputs; "
-                "it must return one for each input, None where there is none"
+                f"{self.name}: the number of gradients from backward ({len(gradients)}) is below that of the inputs "
+                f"({len(self.edges)}); return one for each input, None where there is none"
             )
         for i, (edge, gradient) in enumerate(zip(self.edges, gradients, strict=False)):
             if edge is None or gradient is None:

@@ -59,7 +59,7 @@ class Case:
             names = known[: len(inputs)] + [str(i) for i in range(len(known), len(inputs))]
         if len(names) != len(inputs):
             raise ValueError(
-                f"{self.title}: {len(names)} names for {len(inputs)} inputs; "
+                f"{self.title}: the number of names ({len(names)}) is not that of the inputs ({len(inputs)}); "
                 "give one for each, also for those without a gradient"
             )
         self.names, self.inputs = self._lay_out([str(name) for name in names], list(inputs))

@@ -74,7 +74,7 @@ def run(operation):
 
 
 def test_too_few_gradients_are_refused():
-    with pytest.raises(ValueError, match="broken: backward returned 1 gradients for 2 inputs"):
+    with pytest.raises(ValueError, match="broken: the number of gradients from backward"):
         run(broken(lambda d: (d,)))
 
 

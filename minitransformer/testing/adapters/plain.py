@@ -41,7 +41,7 @@ class Plain(Adapter):
         gradients = list(found) if isinstance(found, tuple | list) else [found]
         if len(gradients) != len(arguments):
             raise Malformed(
-                f"the backward pass returned {len(gradients)} gradients for {len(arguments)} inputs; return one for "
-                "each, None where there is none"
+                f"the number of gradients from the backward pass ({len(gradients)}) is not that of the inputs "
+                f"({len(arguments)}); return one for each, None where there is none"
             )
         return function.gradients(gradients)
