@@ -65,7 +65,7 @@ print("\\u2192 all is well")
 
 def test_windows_in_short(tmp_path):
     """Without what is not there, every module can be imported, and a model trains and translates."""
-    env = os.environ | {"PYTHONIOENCODING": "cp1252", "PYTHONUTF8": "0", "TERM": "dumb", "NO_COLOR": "1"}
+    env = os.environ | {"PYTHONIOENCODING": "cp1252", "PYTHONUTF8": "0", "TERM": "dumb", "NO_COLOR": "1", "LC_ALL": ""}
     done = subprocess.run(
         [sys.executable, "-c", WINDOWS], cwd=tmp_path, env=env, capture_output=True, encoding="utf-8", check=False
     )
