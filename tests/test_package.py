@@ -1,8 +1,11 @@
 """What ``import minitransformer as mt`` gives."""
 
 import inspect
+import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -82,6 +85,20 @@ assert COMMANDS["train"].__doc__ == COMMANDS.docstring("train") and "numpy" in s
     shown = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
     assert "train a Transformer" in shown
     assert "measure a trained model" in shown
+
+
+@pytest.mark.numpy_only("the files are the same")
+def test_an_installed_package_may_have_compiled_files_in_every_folder(tmp_path):
+    """``pip install`` compiles all files, those of the exercises too, which nothing imports from there."""
+    package = shutil.copytree(Path(mt.__file__).parent, tmp_path / "there" / "minitransformer")
+    for folder in (package, *(path for path in package.rglob("*") if path.is_dir())):
+        if folder.name != "__pycache__":
+            (folder / "__pycache__").mkdir(exist_ok=True)
+            (folder / "__pycache__" / "compiled.cpython-311.pyc").write_bytes(b"compiled")
+    code = "from minitransformer.apps.cli import main\nfor c in ('learn list', 'learn clinic', 'course'): assert main(c.split()) == 0"
+    environment = os.environ | {"PYTHONPATH": f"{package.parent}", "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("statement", ["from minitransformer.ops import softmax", "import minitransformer.kernels"])

@@ -97,15 +97,15 @@ def bank() -> tuple[Exercise, ...]:
     ]
     judges = {name: check for module in modules for name, check in vars(module).items() if inspect.isfunction(check)}
     found = []
-    for folder in sorted(path for path in SOURCES.iterdir() if path.is_dir()):
-        chapter: dict[str, Any] = tomllib.loads((folder / "chapter.toml").read_text(encoding="utf-8"))
+    for path in sorted(SOURCES.glob("*/chapter.toml")):
+        chapter: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
         for number, (name, entry) in enumerate(chapter["exercises"].items(), start=1):
             found.append(
                 Exercise(
                     name,
                     entry["title"],
                     chapter["title"],
-                    f"{folder.name}/{number:02}_{name.replace('-', '_')}.py",
+                    f"{path.parent.name}/{number:02}_{name.replace('-', '_')}.py",
                     entry["tutorial"],
                     entry.get("derivation", ""),
                     tuple(entry["hints"]),
