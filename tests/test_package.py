@@ -95,7 +95,7 @@ def test_an_installed_package_may_have_compiled_files_in_every_folder(tmp_path):
         if folder.name != "__pycache__":
             (folder / "__pycache__").mkdir(exist_ok=True)
             (folder / "__pycache__" / "compiled.cpython-311.pyc").write_bytes(b"compiled")
-    code = "from minitransformer.apps.cli import main\nfor c in ('learn list', 'learn clinic', 'course'): assert main(c.split()) == 0"
+    code = "from minitransformer.apps.cli import main as m; assert not any(map(m, (['learn', 'list'], ['course'])))"
     environment = os.environ | {"PYTHONPATH": f"{package.parent}", "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
