@@ -3,6 +3,7 @@
 import io
 import json
 import lzma
+import shutil
 from contextlib import redirect_stderr, redirect_stdout
 
 import numpy as np
@@ -221,7 +222,8 @@ def test_evaluate_refuses_a_file_without_text(run, capsys, tmp_path):
     assert said(capsys, "evaluate", run, "--source", str(blank)) == (2, "", words)
 
 
-def test_resume_and_average_work(run, capsys):
+def test_resume_and_average_work(run, tmp_path, capsys):
+    run = shutil.copytree(run, f"{tmp_path / 'run'}")  # average adds to it
     assert said(capsys, "resume", run)[1] == f"the run in {run} is finished; there is nothing to resume\n"
     assert said(capsys, "average", run, "--last", "2")[0] == 0
 
