@@ -6,6 +6,8 @@ import os
 for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 os.environ["MINITRANSFORMER_LANG"] = "en"  # whatever the locale
+for variable in ("COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR"):  # some terminals and services set them
+    os.environ.pop(variable, None)
 os.environ["MINITRANSFORMER_RECORD"] = "0"  # a library that starts IPython makes this process one that records answers
 
 from hypothesis import HealthCheck, Phase, settings  # noqa: E402
@@ -50,6 +52,9 @@ import pytest  # noqa: E402
 from minitransformer import arrays, testing  # noqa: E402
 
 sys.path.insert(0, str(Path(__file__).parent))  # so that tests can import what they share
+pytest.register_assert_rewrite("approved", "caught", "printed")
+from caught import whole_errors as whole_errors  # noqa: E402
+
 COMPARISONS = ("assert_allclose", "assert_array_equal", "assert_equal", "assert_array_less")
 
 

@@ -69,8 +69,9 @@ def test_texts_are_measured_in_inches_and_the_largest_counts():
 
 def test_the_style_and_the_colour_maps_are_those_that_were_chosen():
     with rc_context():
-        rcParams.update({name: value for name, value in rcParamsDefault.items() if name != "backend"})
+        defaults = {name: rcParamsDefault[name] for name in sorted(rcParamsDefault) if name != "backend"}
+        rcParams.update(defaults)
         use_style()
-        style = {name: str(rcParams[name]) for name in sorted(rcParams) if rcParams[name] != rcParamsDefault[name]}
+        style = {name: str(rcParams[name]) for name, value in defaults.items() if rcParams[name] != value}
     maps = {name: [to_hex(colormaps[name](x / 4)) for x in range(5)] for name in ("attention", "signed", "magnitude")}
     check_approved_values(Path(__file__).parent / "approved_results" / "style.json", [style, maps])
