@@ -8,7 +8,7 @@ import pytest
 
 def check_approved(path, text):
     """Compare a text with the one in a file, or write it there."""
-    if os.environ.get("APPROVE"):
+    if os.environ.get("APPROVE") == "1":
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
     assert text.splitlines() == path.read_text(encoding="utf-8").splitlines()
@@ -17,7 +17,7 @@ def check_approved(path, text):
 def check_approved_values(path, value, rel=1e-5):
     """Compare the numbers and texts of a nested value, by their places in it, with those in a file of JSON."""
     found = leaves(json.loads(json.dumps(value, default=str)))
-    if os.environ.get("APPROVE"):
+    if os.environ.get("APPROVE") == "1":
         short = json.loads(json.dumps(found), parse_float=lambda number: float(f"{float(number):.6g}"))
         lines = [f"{json.dumps(place)}: {json.dumps(leaf, ensure_ascii=False)}" for place, leaf in short.items()]
         path.parent.mkdir(exist_ok=True)

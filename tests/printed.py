@@ -73,7 +73,7 @@ def whole_output(request, monkeypatch, tmp_path_factory):
     text = re.sub(rf"{re.escape(str(tmp_path_factory.getbasetemp()))}/[^/\s]*", "HERE", "".join(said))
     for pattern, same in SAME.items():
         text = re.sub(pattern, same, text)
-    if os.environ.get("APPROVE") and (name in approved or (text and not OF_A_MACHINE.search(text))):
+    if os.environ.get("APPROVE") in ("1", "output") and (name in approved or (text and not OF_A_MACHINE.search(text))):
         sections = sections_of(path) | {name: text.rstrip("\n") + "\n"}
         path.parent.mkdir(exist_ok=True)
         path.write_text("".join(f"=== {name} ===\n{one}" for name, one in sorted(sections.items())), encoding="utf-8")
