@@ -1,4 +1,4 @@
-"""The whole message of each error that a test of one part of it catches, beside approved ones.
+"""Approved texts of errors: the whole message of each error that a test catches.
 
 ``pytest.raises(..., match=...)`` leaves the rest of a message free. So all messages of the package that a test catches
 are compared with those in ``approved_errors/``, a file for each module. ``APPROVE=1 pytest -n 0`` writes those of the

@@ -138,7 +138,7 @@ class Forked:
         with suppress(OSError):
             self._others[to][1].send(value)
             return
-        self._lost(to)  # not while the first error is handled: it would keep the value until both are collected
+        self._lost(to)  # not while the first error is handled, which would keep the message that was not sent
 
     def _receive(self, sender: int) -> Any:
         try:
