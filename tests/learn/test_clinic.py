@@ -263,25 +263,31 @@ def test_a_report_is_measured_again_when_the_examination_changes(tmp_path, monke
     assert visit_module.find_report("a", tmp_path / "report.json") is None
 
 
+NO_MODEL = "ValueError: train must return the model, and train it with optim.Adam"
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("STEPS = 3\ntrain(", "line 2 is not Python"),
-        ("STEPS = 3\n", "no longer defines train, write"),
-        ("STEPS = 3\ndef train(watch):\n    return q\ndef write(): ...\n", "line 3, in train: NameError: name 'q'"),
-        ("print(end='half a line')\nexit()\n", "line 2, in <module>: SystemExit"),
+        ("STEPS = 3\ntrain(", "line 2 is not Python: '(' was never closed"),
+        ("STEPS = 3\n", "ValueError: the file no longer defines train, write"),
+        ("STEPS = 3\ndef train(w):\n    return q\ndef write(): ...",
+         "line 3, in train: NameError: name 'q' is not defined"),
+        ("print(end='half a line')\nexit()\n", "line 2, in <module>: SystemExit: None"),
         ("raise KeyError(__file__)\n", "line 1, in <module>: KeyError: 'patient.py'"),
-        ("STEPS = 3\ndef train(watch): ...\ndef write(): ...\n", "train must return the model"),
-        (SHORT.replace("optimiser.step(", "("), "train must return the model, and train it with optim.Adam"),
-        (SHORT.replace("        watch(model", "        (model"), "train called watch 0 times in 2 steps"),
-        (SHORT.replace(" 2, 6", " 1, 6"), "in two steps at least"),
+        ("STEPS = 3\ndef train(watch): ...\ndef write(): ...\n", NO_MODEL),
+        (SHORT.replace("optimiser.step(", "("), NO_MODEL),
+        (SHORT.replace("        watch(model", "        (model"),
+         "ValueError: train called watch 0 times in 2 steps; call it after each step"),
+        (SHORT.replace(" 2, 6", " 1, 6"),
+         "ValueError: train must call the model and then ops.cross_entropy, in two steps at least"),
     ],
 )  # fmt: skip
 def test_a_script_that_fails_is_explained_by_its_line(monkeypatch, capsys, text, said):
     monkeypatch.setattr("sys.stdin", io.StringIO(text))
     monkeypatch.setattr("sys.argv", ["examination", "patient.py"])
     examination_module.main()
-    assert said in json.loads(capsys.readouterr().out.splitlines()[-1])["error"]
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["error"] == said
 
 
 def test_a_row_is_exact_if_it_is_the_answer_up_to_the_end_token():
