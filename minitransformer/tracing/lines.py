@@ -183,6 +183,7 @@ class LineTracer:
                 if (value := locals_.get(name)) is not last.get(name):  # a loop's head is left without binding
                     last[name] = value
                     bound |= arrays_in(name, value)
+            last.update(bound)
             for name in (*statement.written, *statement.appended):
                 for part, array in arrays_in(name, locals_.get(name)).items():
                     fresh = name in statement.written or array is not last.get(part)

@@ -91,6 +91,7 @@ class Loops(Own):
                  + x)  # fmt: skip
             with nullcontext(z + 1) as later:
                 pair = [y, z, later]
+            pair.append(z * 2)
             return pair[1], (y, scale)
 
         def backward(saved, d_z):
@@ -105,7 +106,7 @@ class Loops(Own):
 
 def test_each_value_is_seen_once_when_its_statement_is_done():
     found = mt.trace(Loops(), [[1]], [[1, 2, 1]])
-    names = ("part", "y", "part.2", "z", "z.2", "later", "pair[0]", "pair[1]", "pair[2]")
+    names = ("part", "y", "part.2", "z", "z.2", "later", "pair[0]", "pair[1]", "pair[2]", "pair[3]")
     assert [line.key for line in found.step("/loops").forward] == [f"/loops:loops.{name}" for name in names]
     np.testing.assert_array_equal(found["/loops:loops.z.2"], found["/loops"])
     keys = [found.gradient_key(f"/loops:loops.{name}") for name in ("y", "z", "z.2")]

@@ -127,7 +127,6 @@ def _greedy_sentence(greedy: Callable[..., Any], sentence: list[int], max_length
 
     found = greedy(next_scores, max_length)
     right = sentence[:max_length]
-    refuse_unsolved(found)
     agree(
         "the sentence" if sentence else "the sentence, where END is the best token at once,",
         found,
