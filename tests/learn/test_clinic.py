@@ -18,7 +18,7 @@ import pytest
 from approved import check_approved
 from toml_cases import cases_from_toml, toml_table
 
-from minitransformer import nn
+from minitransformer import nn, ops
 from minitransformer.apps.cli import main
 from minitransformer.apps.learn.clinic import (
     ASK,
@@ -400,6 +400,14 @@ def test_the_zeros_of_all_gradients_are_counted():
     recorder.watch(model, 2, 0.5)
     assert recorder.gradients == {"types": ["float32", "float64"], "zeros": 0.6}
     assert recorder.norms == {2: {"table": 1.0, "decoder 1": 2.0}}
+
+
+def test_a_recorded_loss_is_that_of_all_its_arguments():
+    given, options = (np.array([[1.0, 2.0, 4.0], [0.5, 0.0, 3.0]]), np.array([0, 1])), (0.25, 1)
+    right = ops.cross_entropy(*given, *options).item()
+    with examination_module.Recorder([2]).installed():
+        losses = [ops.cross_entropy(*given, *options), ops.cross_entropy(*given, label_smoothing=0.25, ignore_index=1)]
+    assert [loss.item() for loss in losses] == [right, right]
 
 
 def test_the_norm_of_a_part_is_over_all_its_weights():

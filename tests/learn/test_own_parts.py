@@ -216,6 +216,15 @@ def test_the_trial_looks_at_every_value_that_a_part_can_change(tmp_path, functio
         found = one.values()
     changed = {name for name, value in expected.items() if not np.array_equal(found[name], value)}
     assert any(name.startswith(what) for name in changed)
+    weights = [name for name, _ in one.configuration.build_model(*one.sizes).named_parameters()]
+    assert [*expected] == [
+        *(f"the initial weights {name}" for name in weights),
+        "the loss",
+        *(f"the gradient of {name}" for name in weights),
+        "the learning rate",
+        "the weights after two steps",
+        *(f"translation {n} of {kind}" for kind in ("greedy decoding", "beam search") for n in (1, 2)),
+    ]
 
 
 def test_a_child_process_gets_the_same_setting_where_processes_cannot_fork(tmp_path):
