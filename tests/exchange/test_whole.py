@@ -31,7 +31,7 @@ from minitransformer.apps.cli import main
 from minitransformer.apps.exchange import READERS, WRITERS, ExportError, Published, write_run
 from minitransformer.apps.exchange.pytorch_names import from_pytorch, to_pytorch
 from minitransformer.data import Characters, Closed, Pieces, TokenizerJson, Vocabulary, Words
-from minitransformer.files import FileError
+from minitransformer.files import FileError, read_file, require_regular_file
 from minitransformer.tasks import build
 from minitransformer.training import Configuration
 
@@ -306,6 +306,15 @@ def test_all_that_is_read_of_a_folder(tmp_path, capsys, kind):
 @pytest.mark.parametrize("kind", ["gpt2", "llama", "llama2c"])
 def test_all_that_is_read_of_a_decoder_alone(tmp_path, capsys, tokenizers, kind):
     check_read(tmp_path, capsys, kind)
+
+
+@pytest.mark.parametrize("kind", FOLDERS)
+def test_weights_may_be_larger_than_other_files(tmp_path, monkeypatch, tokenizers, kind):
+    path = write(tmp_path / "it", kind, {})
+    largest = max(file.stat().st_size for file in (tmp_path / "it").iterdir())
+    for function in (read_file, require_regular_file):
+        monkeypatch.setattr(function, "__defaults__", (largest - 1,))
+    assert READERS[PROGRAMS.get(kind, kind)](path).state
 
 
 # ---------------------------------------------------------------------------------------------------------------------

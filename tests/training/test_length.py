@@ -2,12 +2,14 @@
 
 import json
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from toml_cases import cases_from_toml
 
 from minitransformer.arrays import backend
+from minitransformer.nn import Transformer
 from minitransformer.options import OptionError
 from minitransformer.tasks import build
 from minitransformer.training import Configuration, RunFolder, Trainer, create_run, length, resume
@@ -128,3 +130,14 @@ def test_the_time_to_come_is_guessed_and_then_measured(tmp_path):
     again.train(run, lambda *_: seen.append((again.step, again.seconds, again.expected_seconds())))
     for step, seconds, expected in seen:
         assert expected == pytest.approx((9 - step) * (seconds - 1e6) / (step - 6))
+
+
+@pytest.mark.skipif(backend() != "numpy", reason="there is no guess on a GPU")
+def test_a_guess_counts_all_weights_and_tokens_at_the_speed_of_the_fastest_product(monkeypatch):
+    turns = np.cumsum([0, 5, 1, 2, *[1, 3] * (length.TIMES - 2)]).astype(float)
+    monkeypatch.setattr(length, "time", SimpleNamespace(perf_counter=iter(turns).__next__))
+    monkeypatch.setattr(length.blas, "cores", lambda: 5)
+    model = Transformer(7, 9, d_model=8, n_heads=2, n_layers=1, d_ff=16)
+    operations = 6 * sum(int(np.prod(p.shape)) for p in model.parameters()) * 11
+    expected = 2 * operations / (2 * length.SIDE**3 * length.EFFICIENCY * 5)
+    assert length.guess_seconds(model, 11) == pytest.approx(expected, rel=1e-12)
