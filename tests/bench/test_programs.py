@@ -2,16 +2,18 @@
 
 import importlib.util
 import mmap
+from itertools import product
 
 import numpy as np
 import pytest
 
-from minitransformer.apps.bench import growth
+from minitransformer.apps.bench import growth, scaling
 from minitransformer.apps.bench.growth import Axis, Curve, measure_growth
 from minitransformer.apps.bench.machine import machine_memory, peak_memory, peak_share, resident_memory
 from minitransformer.apps.bench.program import command
 from minitransformer.apps.bench.turns import Process, ProcessError
 from minitransformer.apps.bench.workloads import Workload
+from minitransformer.data import MissingExtraError
 from minitransformer.sharding import forked
 from minitransformer.sharding.shared_memory import can_fork
 
@@ -78,3 +80,18 @@ def test_growth_is_measured_point_by_point(monkeypatch):
     assert all(point["seconds"] > 0 for point in curve["points"])
     assert isinstance(curve["time_slope"], float)
     assert curve["left_out"] is None
+
+
+@pytest.mark.parametrize(("found", "mpi4py", "open_mpi"), list(product([False, True], repeat=3)))
+def test_several_processes_need_mpiexec_and_mpi4py(monkeypatch, tmp_path, found, mpi4py, open_mpi):
+    which = lambda name, path=None: str(tmp_path / name) if found and path is None else None  # noqa: E731
+    monkeypatch.setattr(scaling.shutil, "which", which)
+    monkeypatch.setattr(scaling, "find_spec", lambda name: name if mpi4py and name == "mpi4py" else None)
+    if open_mpi:
+        (tmp_path / "ompi_info").touch()
+    if found and mpi4py:
+        options = ["--oversubscribe"] if open_mpi else []
+        assert scaling.find_mpiexec() == [str(tmp_path / "mpiexec"), *options]
+    else:
+        with pytest.raises(MissingExtraError):
+            scaling.find_mpiexec()
