@@ -20,8 +20,8 @@ def test_statistics_are_those_of_the_finite_entries():
     wanted = {"mean": x.mean(), "spread": x.std(), "least": x.min(), "most": x.max(), "norm": np.linalg.norm(x)}
     assert found == pytest.approx(wanted)
     assert statistics(np.append(x, [np.nan, np.inf, -np.inf])) == pytest.approx(wanted)
-    assert set(statistics(np.array([np.nan])).values()) == {None}
-    assert set(statistics(np.zeros((0, 3))).values()) == {0.0}
+    assert statistics(np.array([np.nan])) == dict.fromkeys(wanted)
+    assert statistics(np.zeros((0, 3))) == dict.fromkeys(wanted, 0.0)
     assert statistics(np.array([True, False]))["mean"] == 0.5
     beyond = {"mean": 0.0, "spread": None, "least": -1e300, "most": 1e300, "norm": None}
     assert statistics(np.array([1e300, -1e300])) == beyond
