@@ -21,7 +21,8 @@ def with_shares(configuration: Configuration, ranks: Ranks) -> Configuration:
     shares = training.shares or by_workers or max(ranks.size, default_workers(training.batch_tokens))
     check_shares(shares, ranks)
     threads = training.blas_threads or blas.default_threads(shares)
-    return ranks.first(lambda: configuration.changed(shares=shares, blas_threads=threads))
+    shares, threads = ranks.first(lambda: (shares, threads))
+    return configuration.changed(shares=shares, blas_threads=threads)
 
 
 def check_agreement(ranks: Ranks, values: Mapping[str, object]) -> None:

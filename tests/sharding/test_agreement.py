@@ -1,5 +1,6 @@
 """What processes that train together find out about each other before they begin."""
 
+from itertools import product
 from types import SimpleNamespace
 
 import pytest
@@ -18,6 +19,7 @@ from minitransformer.training.agreement import (
     compare_processors,
     with_shares,
 )
+from minitransformer.training.preparing import prepare
 
 from .together import run_together
 
@@ -56,6 +58,19 @@ def test_data_must_agree(configuration):
         check_data(same, ranks)
         with pytest.raises(RunError, match="process 1 has another digest of"):
             check_data((same, other)[ranks.rank], ranks)
+
+    run_together(2, check)
+
+
+def test_a_training_does_not_begin_with_different_files(tmp_path):
+    for rank, name in product((0, 1), "ab"):
+        (tmp_path / f"{rank}{name}.txt").write_text(f"x{rank}" * 100, encoding="utf-8")
+
+    def check(ranks):
+        texts = [str(tmp_path / f"{ranks.rank}{name}.txt") for name in "ab"]
+        configuration = Configuration.of_task(build("characters"), text=texts, window=8, min_count=1)
+        with pytest.raises(RunError, match="process 1 has another digest of"):
+            prepare(configuration, None, ranks)
 
     run_together(2, check)
 

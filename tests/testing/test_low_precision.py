@@ -1,9 +1,12 @@
 """Checks in float32 and float16: the formula is measured in float64, and its rounding compared."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from minitransformer.testing import examine
+from minitransformer.testing.low_precision import _inner_rounding
 
 
 def verdict(function, backward, x, dtype=np.float32):
@@ -131,3 +134,14 @@ def test_a_staircase_is_not_the_rounding_of_a_type(dtype):
     x = np.random.default_rng(0).normal(size=(3, 4))
     assert verdict(lambda x: np.round(4 * x) / 4, lambda x, d_y: d_y, x, dtype).verdict == "wrong"
     assert verdict(lambda x: np.round(4 * x) / 4, lambda x, d_y: 0 * d_y, x, dtype).verdict == "right"
+
+
+def test_rounding_inside_a_function_is_spread_over_inputs_of_a_typical_size():
+    def claim(output, **more):
+        case = SimpleNamespace(inputs=[np.float32([1, 2, 3, 100, -0.5])])
+        return SimpleNamespace(case=case, output=SimpleNamespace(vector=np.array(output)), **more)
+
+    short = claim([3.0, 5.0], d_output=np.array([2.0, -4.0]), eps=0.125)
+    found = _inner_rounding(short, claim([2.5, 3.0]), 0)  # 4 times the error of 2; eps times the value is 0.625
+    np.testing.assert_array_equal(found, 8 / np.array([2, 2, 3, 100, 2]))
+    np.testing.assert_array_equal(_inner_rounding(short, claim([3.0, 5.0]), 0), 2.5 / np.array([2, 2, 3, 100, 2]))

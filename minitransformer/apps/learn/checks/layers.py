@@ -11,7 +11,7 @@ import numpy as np
 
 from minitransformer.apps.learn.comparing import check_backward, check_result
 from minitransformer.apps.learn.solutions import mistaken
-from minitransformer.apps.learn.verdict import Wrong, agree, check_cases, refuse_unsolved
+from minitransformer.apps.learn.verdict import Wrong, agree, check_cases
 from minitransformer.nn import xavier as package_xavier
 
 
@@ -70,7 +70,6 @@ def xavier(draw: Callable[..., Any]) -> None:
     for seed, (n_in, n_out) in enumerate(((4, 7), (6, 2), (5, 5))):
         rng = np.random.default_rng(seed)
         found = draw(rng, n_in, n_out)
-        refuse_unsolved(found)
         expected = package_xavier(np.random.default_rng(seed), n_in, n_out)
         unused = rng.bit_generator.state == np.random.default_rng(seed).bit_generator.state
         wrong = mistaken("xavier", np.random.default_rng(seed), n_in, n_out)
