@@ -186,4 +186,6 @@ def test_a_fault_of_the_check_is_called_one(monkeypatch):
     words = "The check itself failed with IndexError: tuple index out of range (<string>, line 1). This is a fault of "
     assert verdict.words == f"{words}minitransformer, not of your code: please report it, with your file."
     assert "Line" in judge(exercise, [lambda x: 1 / 0]).words
+    no_lines = judge(find("product-rule"), [len]).words
+    assert no_lines == "Calling your code failed with TypeError: len() takes exactly one argument (3 given)"
     assert "should be a function, found int" in judge(exercise, [3]).words
