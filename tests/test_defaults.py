@@ -1,54 +1,15 @@
-"""The defaults of what each package publishes, in a table: whoever leaves an argument out relies on them."""
+"""Defaults and named numbers, as approved texts: whoever leaves an argument out relies on them."""
 
 import ast
-import importlib
 import inspect
-from dataclasses import fields
 from pathlib import Path
 
-import pytest
 from approved import check_approved
-from toml_cases import toml_table
 
 import minitransformer as mt
-from minitransformer import kernels as kernels
 from minitransformer.apps.learn.model.passes import PASSES
 from minitransformer.apps.learn.model.training import TRAINING
-from minitransformer.nn import ModelOptions
 from minitransformer.ops import registry
-
-PACKAGES = (
-    *("arrays", "autograd", "ops", "nn", "optim", "sharding", "data", "tasks", "decoding", "training", "testing"),
-    *("tracing", "apps.plots", "apps.paper", "apps.bench", "apps.exchange", "apps.explorer", "apps.learn"),
-)
-
-
-def defaults_of(package):
-    """Return the defaults of the functions and classes of a package that are numbers, texts, booleans or None.
-
-    Options have tables of their own.
-    """
-    module, found = importlib.import_module(f"minitransformer.{package}"), {}
-    options = {one.name for one in fields(ModelOptions)} if package == "nn" else ()
-    for name in sorted(getattr(module, "__all__", ())):
-        if name.endswith("Options"):
-            continue
-        published = getattr(module, name)
-        function = inspect.unwrap(getattr(published, "forward", published))
-        if not (inspect.isfunction(function) or (inspect.isclass(function) and not issubclass(function, Exception))):
-            continue
-        parameters = [one for one in inspect.signature(function).parameters.values() if one.name not in options]
-        defaults = {
-            one.name: one.default for one in parameters if isinstance(one.default, bool | int | float | str | None)
-        }
-        found |= {name: defaults} if defaults else {}
-    return found
-
-
-@pytest.mark.parametrize("package", PACKAGES)
-def test_arguments_that_are_left_out_have_the_values_of_the_table(package):
-    found, expected = defaults_of(package), toml_table(__file__, "DEFAULTS")[package.replace(".", "_")]
-    assert {name: [*one.items()] for name, one in found.items()} == {n: [*one.items()] for n, one in expected.items()}
 
 
 def test_named_numbers_are_approved():
