@@ -17,7 +17,15 @@ from approved import check_approved
 from toml_cases import cases_from_toml, toml_table
 
 from minitransformer.apps.learn import bank, calls, child, find
-from minitransformer.apps.learn.grading import Result, Submission, grade, read_submission, read_submissions, write_csv
+from minitransformer.apps.learn.grading import (
+    Result,
+    Submission,
+    equal_answers,
+    grade,
+    read_submission,
+    read_submissions,
+    write_csv,
+)
 from minitransformer.apps.learn.messages import Reader, Writer
 from minitransformer.apps.learn.referee import Verdict, judge
 from minitransformer.files import FileError
@@ -306,6 +314,18 @@ def test_the_tables_of_a_class_are_approved():
     texts = [table.decode().encode("unicode_escape").decode().replace("\\n", "\n") for table in tables]
     text = "\n".join([*texts, json.dumps([result.describe() for result in results[3:5]], indent=1)])
     check_approved(Path(__file__).with_name("approved_class.txt"), text)
+
+
+def test_students_with_equal_answers_are_named_with_every_exercise():
+    solutions = {
+        name: find(name).solution.encode() for name in ("product-rule", "walk-back", "beam-step", "unbroadcast")
+    }
+    less = {"walk-back": solutions["walk-back"]}
+    handed_in = [Submission(name, files) for name, files in (("a", solutions), ("b", solutions), ("c", less))]
+    assert equal_answers(handed_in, bank()) == {  # the product rule is too short
+        ("a", "b", "c", "the printed solution"): ["walk-back"],
+        ("a", "b", "the printed solution"): ["unbroadcast", "beam-step"],
+    }
 
 
 def test_one_student_cannot_harm_the_next(hand_in):

@@ -114,6 +114,10 @@ def test_a_default_makes_room_for_what_was_given():
         assert Configuration.of_task(build("characters"), **given).flat()[name] == suits
 
 
+def test_none_leaves_an_option_open():
+    assert configuration(warmup_steps=None, peak=None).free == configuration().free != configuration(peak=1.0).free
+
+
 def test_the_time_to_come_is_guessed_and_then_measured(tmp_path):
     trainer = Trainer(configuration(steps=6))
     guess = trainer.expected_seconds()

@@ -57,21 +57,21 @@ def weigh(x: np.ndarray, mask: np.ndarray) -> np.ndarray:
     return np.asarray(ops.softmax.forward(x, mask=mask)[0])
 
 
-def masks(rng: np.random.Generator, full: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def masks(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield scores and masks that can be broadcast to them: for each query, and for each sentence, (B, 1, Tk)."""
-    yield rng.normal(size=(B, Tq, Tk)), full
+    yield rng.normal(size=(B, Tq, Tk)), MASK
     keys = np.array([[1, 1, 1, 1, 0, 0], [0, 1, 1, 0, 1, 1]], dtype=bool)
-    yield rng.normal(size=(B, H, Tq, Tk)), full
+    yield rng.normal(size=(B, H, Tq, Tk)), MASK
     yield rng.normal(size=(B, H, Tq, Tk)), keys[:, None, None]
     yield rng.normal(size=(B, 3, Tk)), keys[:, None]
 
 
 def mask_before_softmax(weights: Callable[..., Any]) -> None:
     """Check the weights, for small scores, for hidden ones that are much larger, and beside the lowest there are."""
-    for small, mask in masks(np.random.default_rng(73), MASK):
+    for small, mask in masks(np.random.default_rng(73)):
         name = f"w, for scores {small.shape} and a mask {mask.shape}"
         _masked(weights, name, small, mask, mistaken("mask-before-softmax", small, mask))
-    small, mask = next(masks(np.random.default_rng(73), MASK))
+    small, mask = next(masks(np.random.default_rng(73)))
     large = np.where(MASK, small - 1e4, 1e4)
     _masked(weights, "w, where hidden scores are large", large, mask, mistaken("mask-before-softmax", large, mask))
     lowest = np.where(MASK, np.finfo(np.float64).min, small)  # no finite number is below these
