@@ -19,6 +19,7 @@ from minitransformer.apps.learn.verdict import (
     agree,
     check_bits,
     check_gradients,
+    compare,
     judge_all_cases,
     refuse_writing,
 )
@@ -140,6 +141,12 @@ def test_a_cause_is_printed_only_if_it_explains_every_case():
     with pytest.raises(Wrong, match=r"for eps = 0.1, is not right yet") as caught:
         judge_all_cases(lambda: check(lambda x, eps: x + 1e-7 if eps > 0.05 else x + eps))
     assert "cause" not in str(caught.value)
+
+
+def test_a_right_gradient_on_a_narrow_flank_is_found_right_unless_the_function_is_called_smooth():
+    x = np.array([3 + 0.3e-7])
+    given = (lambda x: np.tanh(1e7 * (x - 3)), {"x": x}, np.ones(1), [1e7 / np.cosh(1e7 * (x - 3)) ** 2])
+    assert [compare(*given).verdict, compare(*given, smooth=True).verdict] == ["right", "wrong"]
 
 
 def relative(a, n, floor, finite):

@@ -11,6 +11,7 @@ from minitransformer import Operation, Tensor
 from minitransformer.arrays import asarray, to_numpy, xp
 from minitransformer.testing import Proof, gradcheck, prove
 from minitransformer.testing.case import Case
+from minitransformer.testing.prove import Way
 from minitransformer.testing.rounding import change, sizes_of_terms
 from minitransformer.testing.rules import keep_rules
 
@@ -36,6 +37,8 @@ def test_a_right_operation_is_proved_three_ways():
     assert proof.float32.worst_error < 1e-6
     assert set(proof.composed.errors) == {"value", "x"}
     assert len(proof.ways) == 4
+    worst = [Way("", dict(enumerate(errors))).worst_error for errors in ((3, 1, 2), (1, 3), (2,), ())]
+    assert worst == [3, 3, 2, 0]
     alone = gradcheck(square(), (X,), names=["x"], max_entries=64)
     assert proof.hand_written.errors == {"x": alone.worst_error}
     assert proof.power == alone.power

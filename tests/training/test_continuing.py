@@ -250,6 +250,18 @@ def test_a_start_that_is_gone_or_changed_is_refused(texts, tmp_path, capsys):
         load(run)
 
 
+def test_an_average_that_is_written_later_hides_no_mean(texts, tmp_path):
+    assert train_on(texts, tmp_path / "first", "--average-last", "2", "--keep", "3") == 0
+    assert train_on(texts, tmp_path / "on", "--lora", "2", start=tmp_path / "first") == 0
+    expected, begun = load(tmp_path / "first", "mean"), load(tmp_path / "on").model.state_dict()
+    assert main(["average", str(tmp_path / "first"), "--last", "2"]) == 0
+    assert load(tmp_path / "first").weights == "average"
+    np.testing.assert_equal(load(tmp_path / "on").model.state_dict(), begun)
+    np.testing.assert_array_equal(
+        begun["source_embedding.table"], expected.model.state_dict()["source_embedding.table"]
+    )
+
+
 def test_a_run_neither_replaces_nor_names_itself_as_its_start(texts, tmp_path, capsys):
     folder = shutil.copytree(texts, tmp_path / "texts")
     assert train_on(folder, folder / "on", "--lora", "2") == 0

@@ -12,11 +12,9 @@ from minitransformer.apps.learn.solutions import mistaken, mistaken_parts, resul
 from minitransformer.apps.learn.verdict import agree, check_gradients
 
 
-def check_result(
-    exercise: str, name: str, answer: Callable[..., Any], given: Sequence[Any], expected: Any, **options: Any
-) -> None:
-    """Raise ``Wrong`` if ``answer(*given)`` differs from the expected result; the options are those of ``agree``."""
-    agree(name, answer(*given), expected, mistakes=partial(mistaken, exercise, *given), **options)
+def check_result(exercise: str, name: str, answer: Callable[..., Any], given: Sequence[Any], expected: Any) -> None:
+    """Raise ``Wrong`` if ``answer(*given)`` differs from the expected result."""
+    agree(name, answer(*given), expected, mistakes=partial(mistaken, exercise, *given))
 
 
 def check_backward(
