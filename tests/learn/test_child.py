@@ -138,3 +138,12 @@ def test_the_limit_of_memory_is_the_earlier_one_afterwards():
             resource.setrlimit(resource.RLIMIT_AS, before)
         assert more < inside[0] < limit if more < limit else inside[0] == limit
         assert (inside[1], after) == (before[1], (limit, before[1]))
+
+
+@pytest.mark.parametrize(("dump", "place"), [("Fatal Python error: x", "Line 2, in f,"), ("Stack", "Your code")])
+def test_a_line_that_ran_before_is_not_called_the_one_that_ended_python(tmp_path, dump, place):
+    file, record = tmp_path / "a.py", tmp_path / "record"
+    file.write_text("def f():\n    1 / 0\n")
+    record.write_text(f'{dump}\n\n  File "{file}", line 2 in f\n')
+    assert child.end_of([file], record, 3, child.Limits()).args[0].startswith(f"{place} ended Python with status 3")
+    assert child.too_late([file], record, child.Limits()).args[0].startswith("Line 2, in f, was still running")

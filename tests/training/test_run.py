@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 from dataclasses import replace
+from hashlib import sha256
 
 import numpy as np
 import pytest
@@ -218,6 +219,11 @@ def test_the_digest_of_a_vocabulary_is_the_one_that_earlier_checkpoints_recorded
     words = [Words.train([text], min_count=1) for text in ("a b", "c d")]
     digest = digests_of(replace(corpus(), source=words[0], target=words[1]))["vocabulary.json"]
     assert digest[:12] == "9afe9ba8469b"
+
+
+def test_the_digest_of_held_out_pairs_is_that_of_their_lines():
+    digest = digests_of(corpus([("é", "ü ß"), ("1", "2")]))["held_out.tsv"]
+    assert digest == sha256("é\tü ß\n1\t2\n".encode()).hexdigest()
 
 
 def test_fresh_folders_never_meet(tmp_path):
