@@ -11,6 +11,7 @@ from toml_cases import cases_from_toml, toml_table
 
 from minitransformer.apps import cli, learn
 from minitransformer.apps.cli.chapter_training import run_training
+from minitransformer.apps.cli.learn import _clip
 from minitransformer.apps.cli.parser import ARGUMENTS
 from minitransformer.apps.learn import bank, find, judge_file, language, trainings
 from minitransformer.apps.learn.answers import is_open
@@ -173,3 +174,10 @@ def test_a_training_is_reported_in_korean(monkeypatch, capsys, tmp_path):
     with speaking("ko"):
         assert run_training(Book(tmp_path), "5") == 0
     assert re.findall("[a-z]{2,}", capsys.readouterr().out.partition("호출합니다.")[2]) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "kept"), [("a" * 80, 79), ("가" * 40, 39), ("a" + "가" * 40, 40), ("가" * 39 + " a", 39)]
+)
+def test_a_line_is_cut_by_its_width_in_a_terminal(line, kept):
+    assert _clip(line) == line[:kept]

@@ -50,6 +50,7 @@ def test_missing_glyphs_are_spelt_out(monkeypatch):
     with pytest.raises(SystemExit):
         cli.main()
     assert warnings.formatwarning(found[0].message, UserWarning, "fonts.py", 1) == f"note: {MISSING}\n"
+    assert warnings.formatwarning("two\nlines\x1b[1m", UserWarning, "fonts.py", 1) == "note: two\\nlines\\x1b[1m\n"
     assert face.families == (BASE,)
     assert face.readable("사백 四 x") == "sabaeg U+56DB x"
 

@@ -253,6 +253,9 @@ def test_a_start_that_is_gone_or_changed_is_refused(texts, tmp_path, capsys):
 def test_an_average_that_is_written_later_hides_no_mean(texts, tmp_path):
     assert train_on(texts, tmp_path / "first", "--average-last", "2", "--keep", "3") == 0
     assert train_on(texts, tmp_path / "on", "--lora", "2", start=tmp_path / "first") == 0
+    copied = shutil.copytree(tmp_path / "on", tmp_path / "away" / "on")
+    (tmp_path / "away" / "first").mkdir()  # what lies beside a run is not taken while the recorded start exists
+    assert RunFolder(copied).configuration().start == str(tmp_path / "first")
     expected, begun = load(tmp_path / "first", "mean"), load(tmp_path / "on").model.state_dict()
     assert main(["average", str(tmp_path / "first"), "--last", "2"]) == 0
     assert load(tmp_path / "first").weights == "average"
