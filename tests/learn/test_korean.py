@@ -176,8 +176,6 @@ def test_a_training_is_reported_in_korean(monkeypatch, capsys, tmp_path):
     assert re.findall("[a-z]{2,}", capsys.readouterr().out.partition("호출합니다.")[2]) == []
 
 
-@pytest.mark.parametrize(
-    ("line", "kept"), [("a" * 80, 79), ("가" * 40, 39), ("a" + "가" * 40, 40), ("가" * 39 + " a", 39)]
-)
+@pytest.mark.parametrize(("line", "kept"), [("a" * 80, 79), ("가" * 40, 39), ("가" * 39 + " a", 39)])
 def test_a_line_is_cut_by_its_width_in_a_terminal(line, kept):
     assert _clip(line) == line[:kept]
