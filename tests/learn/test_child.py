@@ -44,7 +44,9 @@ def judge_elsewhere(path, text, options=""):
     program += (
         f"print(learn.judge_in_child(learn.bank()[0], pathlib.Path(sys.argv[1]), {options}).words, file=sys.stderr)"
     )
-    return subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True)
+    unbuffered = {"PYTHONUNBUFFERED": ""}  # the child itself sees to it that nothing printed is lost
+    command = [sys.executable, "-c", program, str(path)]
+    return subprocess.run(command, capture_output=True, text=True, env=os.environ | unbuffered)
 
 
 def test_right_is_right_and_nothing_is_told(judge):
