@@ -303,7 +303,7 @@ def exchange(patch, told):
     patch.setattr(MPI, "first", lambda ranks, function: function() + 4)  # not what this process passes
     patch.setattr(processes, "time", SimpleNamespace(sleep=lambda seconds: told.append(f"{seconds} s")))
     found = []
-    for network in (Network(), Network(0.5, 8.0)):
+    for network in (Network(), Network(0.5, 8.0), Network(0.25), Network(bandwidth=4.0)):
         ranks = processes.DelayedMPI(network)
         ranks.exchange("sent", [1, 2], [3, 4])
         ranks.share_out(np.zeros(10, np.float32), [slice(0, 3), slice(3, 7), slice(7, 10)])

@@ -1,5 +1,6 @@
 """Arguments of the command line that make no sense are refused by name, in one line."""
 
+import argparse
 import errno
 import os
 import shlex
@@ -14,7 +15,8 @@ from approved import check_approved
 from toml_cases import toml_table
 
 from minitransformer.apps.cli import main
-from minitransformer.apps.cli.errors import LONGEST, one_line
+from minitransformer.apps.cli.errors import LONGEST, UsageError, one_line
+from minitransformer.apps.cli.parser import ARGUMENTS, _listed, check_ranges
 from minitransformer.apps.cli.results import tell
 
 
@@ -110,3 +112,14 @@ def test_a_program_that_imports_the_package_gets_its_interrupt():
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, encoding="utf-8")
     assert done.returncode in (130, -signal.SIGINT)
     assert "KeyboardInterrupt" in done.stderr
+
+
+@pytest.mark.parametrize("command", ARGUMENTS["commands"])
+def test_both_ends_of_a_range_belong_to_it(command):
+    for name, settings in _listed(command):
+        ends = [(settings[end], step) for end, step in (("least", -1), ("most", 1)) if end in settings]
+        for end, step in ends:
+            place = name.lstrip("-").replace("-", "_")
+            check_ranges(argparse.Namespace(command=command, **{place: end}))
+            with pytest.raises(UsageError, match=f"{name} must be .*{end}.*, found {end + step}"):
+                check_ranges(argparse.Namespace(command=command, **{place: [end, end + step]}))

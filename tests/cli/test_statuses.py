@@ -34,6 +34,10 @@ def ending(monkeypatch, command, what):
     monkeypatch.setattr(COMMANDS[command], "run", run)
 
 
+CAUSED = MemoryError("8 PB")
+CAUSED.__cause__ = ValueError("another error")
+
+
 @pytest.mark.parametrize(
     ("what", "status", "said"),
     [
@@ -51,6 +55,7 @@ def ending(monkeypatch, command, what):
         (BrokenPipeError(), 141, ""),
         (KeyboardInterrupt(), 130, "interrupted\n"),
         (MemoryError("9 PB"), 1, "memory is full"),
+        (CAUSED, 1, "memory is full"),
     ],
     ids=lambda value: type(value).__name__,
 )

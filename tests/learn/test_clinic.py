@@ -291,7 +291,14 @@ def test_a_script_that_fails_is_explained_by_its_line(monkeypatch, capsys, text,
 
 
 def test_a_row_is_exact_if_it_is_the_answer_up_to_the_end_token():
-    for written, score in (([5, 4, END], 1), ([5, 4, END, 7], 1), ([5, 4], 0), ([4, 5, END], 0), ([5, END, 4], 0)):
+    for written, score in (
+        ([5, 4, END], 1),
+        ([5, 4, END, 7], 1),
+        ([5, 4], 0),
+        ([4, 5, END], 0),
+        ([5, END, 4], 0),
+        ([5, 4, 4, END], 0),
+    ):
         assert _score([[4, 5]], [written]) == score
 
 

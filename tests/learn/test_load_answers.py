@@ -19,7 +19,7 @@ def write(folder, name, text):
 
 def test_functions_come_by_the_names_of_their_exercises(tmp_path):
     for name in ("product-rule", "unbroadcast"):
-        write(tmp_path, name, find(name).solution)
+        write(tmp_path, name, "\ufeff" * (name == "unbroadcast") + find(name).solution)  # as some editors save it
     loaded = load_answers(tmp_path, ["unbroadcast", "product-rule"])
     assert list(loaded) == ["unbroadcast", "product-rule"]
     assert loaded["product-rule"](2.0, 3.0, 1.0) == (3.0, 2.0)

@@ -426,6 +426,7 @@ def test_only_what_is_solved_takes_a_place(tmp_path):
     assert parts.broken == {}
     assert {parts.missing[name] for name in ("adam-step", "xavier", "beam-step")} == {"to do"}
     assert parts.missing["warm-up"] == "--but"
+    assert Parts.open(folder, ["beam-step"]).missing["beam-step"] == "to do"
     with pytest.raises(LookupError, match="chain-rule is no part of the model"):
         find_parts(["chain-rule"])
 

@@ -88,6 +88,12 @@ WRONG = {
 }
 
 
+def test_the_engines_functions_bear_large_scores():
+    x = np.array([[1000.0, 1001.0], [-2000.0, -1999.0]])
+    np.testing.assert_allclose(ENGINE["log-sum-exp"](x), [1001.3132616875182, -1998.6867383124818], rtol=1e-12)
+    np.testing.assert_allclose(ENGINE["softmax-of-large-scores"](x), [[0.2689414213699951, 0.7310585786300049]] * 2)
+
+
 @pytest.mark.parametrize(("chapter", "name"), [(c, name) for c, kind in TRAININGS.items() for name in kind.uses])
 def test_a_wrong_function_is_named_before_the_training(chapter, name):
     functions = {other: ENGINE[other] for other in TRAININGS[chapter].uses}

@@ -89,6 +89,7 @@ PICTURES = {
     "a long map": lambda: without_fonts(map_figure, np.eye(3, 24, 2) * [[0.56], [0.55], [0.5]], LONG, TARGET),
     "changes": lambda: plots.changes_picture(made_up.CHANGES),
     "small changes": lambda: plots.changes_picture(changes_of(0.65, 1.05, 0.9)),
+    "changes above the base": lambda: plots.changes_picture(changes_of(1.2, 1.4)),
     "changes twofold": lambda: plots.changes_picture(changes_of(0.61, 1.05, 0.9)),
     "training": lambda: saved(training_curves, METRICS, PATH, "a title"),
     "short training": lambda: curves_figure([training(step, 5 - step) for step in (1, 2, 4)]),

@@ -137,6 +137,7 @@ def test_one_source_cannot_be_shared_out(tmp_path):
 
 def test_pronunciation_of_a_dictionary(files):
     task = build("pronunciation")
+    assert task.normalise_input("STRAßE É") == "straße é"
     found = corpus_of(task, dictionary=f"{files}/words.dict", held_out=10, valid_pairs=7)
     parts = [references(pairs) for pairs in (found.train, found.valid, found.held_out)]
     assert [len(part) for part in parts] == [43, 7, 10]
