@@ -267,7 +267,7 @@ def test_an_average_that_is_written_later_hides_no_mean(texts, tmp_path):
     (tmp_path / "away" / "first").mkdir()  # what lies beside a run is not taken while the recorded start exists
     assert RunFolder(copied).configuration().start == str(tmp_path / "first")
     expected, begun = load(tmp_path / "first", "mean"), load(tmp_path / "on").model.state_dict()
-    assert main(["average", str(tmp_path / "first"), "--last", "2"]) == 0
+    assert main(["average", str(tmp_path / "first"), "--last", "3"]) == 0
     RunFolder(tmp_path / "first").best_path.unlink()  # which is the mean, too
     assert load(tmp_path / "first").weights == "average"
     np.testing.assert_equal(load(tmp_path / "on").model.state_dict(), begun)
