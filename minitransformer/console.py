@@ -82,6 +82,7 @@ def break_lines(text: str, width: int) -> str:
 
 def spread(text: str) -> str:
     """Return a text that is as long as it is wide in a terminal, where characters of East Asia take two columns."""
+    # the filler is in front, so that no cut leaves a character of which half is outside
     return "".join(FILLER * (east_asian_width(one) in "FW") + one for one in text)
 
 

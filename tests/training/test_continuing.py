@@ -252,10 +252,8 @@ def test_a_start_that_is_gone_or_changed_is_refused(texts, tmp_path, capsys):
 
 def test_a_run_is_loaded_with_its_own_scale_of_factors(texts, tmp_path):
     assert train_on(texts, tmp_path / "on", "--lora", "2", "--lora-alpha", "5") == 0
-    factors, name = (
-        read_checkpoint(RunFolder(tmp_path / "on").checkpoints.file(3)).model,
-        "decoder.layers.0.self_attention.w_in",
-    )
+    name = "decoder.layers.0.self_attention.w_in"
+    factors = read_checkpoint(RunFolder(tmp_path / "on").checkpoints.file(3)).model
     expected = load(texts / "run").model.state_dict()[name] + 5 / 2 * factors[f"{name}_a"] @ factors[f"{name}_b"]
     np.testing.assert_allclose(load(tmp_path / "on", "last").model.state_dict()[name], expected, rtol=1e-5, atol=1e-7)
 
