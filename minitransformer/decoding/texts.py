@@ -169,20 +169,12 @@ def _decode(
 ) -> list[T]:
     """Decode texts with ``search(ids, max_length=None)``, within the learned positions if the model has them."""
     ids = [check_sentence(model, source, text) for text in texts]
-    with naming_the_longest(texts, ids):
-        return _decode_ids(ids, search, size, longest_sentence(model), spread)
-
-
-def _decode_ids(
-    ids: list[list[int]], search: Callable[..., list[T]], size: int, most: int | None, spread: Spread
-) -> list[T]:
-    """Decode sentences; ``most`` is the number of learned positions, or None if there are none."""
-    if most is None:
-        return in_batches(search, ids, size, spread=spread)
+    most = longest_sentence(model)
     # A sentence limited by the last position is decoded alone, so that the limit does not apply to others in its batch.
-    alone = {place for place, sentence in enumerate(ids) if len(sentence) + MORE_THAN_SOURCE > most}
+    alone = {place for place, one in enumerate(ids) if most is not None and len(one) + MORE_THAN_SOURCE > most}
     others = [place for place in range(len(ids)) if place not in alone]
-    found = {place: search(pad([ids[place]]), max_length=most)[0] for place in alone}
-    written = in_batches(search, [ids[place] for place in others], size, spread=spread)
+    with naming_the_longest(texts, ids):
+        found = {place: search(pad([ids[place]]), max_length=most)[0] for place in alone}
+        written = in_batches(search, [ids[place] for place in others], size, spread=spread)
     found.update(zip(others, written, strict=True))
     return [found[place] for place in range(len(ids))]

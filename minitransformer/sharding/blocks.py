@@ -29,12 +29,7 @@ TOKENS = 2048
 
 
 def add_gradient_in_blocks(
-    model: Model,
-    batch: Batch,
-    block_size: int,
-    label_smoothing: float,
-    weight: float,
-    rng: np.random.Generator | None,
+    model: Model, batch: Batch, block_size: int, label_smoothing: float, weight: float, rng: np.random.Generator | None
 ) -> Array:
     """Do what ``add_gradient`` does, and compute the logits of at most ``block_size`` target positions at a time."""
     targets = to_numpy(batch.target_output).reshape(-1)

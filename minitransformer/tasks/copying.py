@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -23,7 +22,7 @@ def _task(name: str, title: str, backwards: bool) -> DrawnTask:
         noun="strings",
         source_tokens=_characters,
         target_tokens=_characters,
-        join_target=_join,
+        join_target="".join,
         source_alphabet=DIGITS,
         target_alphabet=DIGITS,
         shared=True,
@@ -37,10 +36,6 @@ def _task(name: str, title: str, backwards: bool) -> DrawnTask:
 
 def _characters(text: str) -> list[str]:
     return list(text.strip())
-
-
-def _join(tokens: Sequence[str]) -> str:
-    return "".join(tokens)
 
 
 def _draw(backwards: bool, n: int, rng: np.random.Generator) -> list[tuple[str, str]]:

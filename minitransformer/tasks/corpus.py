@@ -210,12 +210,7 @@ def _train_tokenisers(pairs: Pairs, data: DataOptions) -> Tokenisers:
     """Train the tokenisers that the options ask for; name these options if that fails."""
     try:
         return train_tokenisers(
-            pairs,
-            data.source_tokens,
-            data.target_tokens,
-            data.vocabulary,
-            data.min_count,
-            shared=data.share_vocabulary,
+            pairs, data.source_tokens, data.target_tokens, data.vocabulary, data.min_count, shared=data.share_vocabulary
         )
     except ValueError as error:
         names = [name for name in ("vocabulary", "min_count", "share_vocabulary") if getattr(data, name) is not None]

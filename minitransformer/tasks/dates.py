@@ -6,7 +6,6 @@ In words the months have a difficulty of their own: June and October are 유월 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from datetime import date, timedelta
 from functools import partial
 
@@ -67,8 +66,8 @@ def dates_task(to: str = "ko") -> DrawnTask:
         title=f"dates, English to {language}",
         noun="dates",
         source_tokens=_english_tokens,
-        target_tokens=_korean_tokens,
-        join_target=_join,
+        target_tokens=_KOREAN_SPLIT.findall,
+        join_target="".join,
         source_alphabet=(*WEEKDAYS, *MONTHS, *DIGITS, ","),
         target_alphabet=alphabet,
         shared=False,
@@ -107,14 +106,6 @@ def in_korean(day: date, to: str = "ko") -> str:
 def _english_tokens(text: str) -> list[str]:
     # words stay whole, anything else but spaces goes character by character
     return [_NAMES.get(token.lower(), token) for token in re.findall(r"[^\W\d_]+|\S", text)]
-
-
-def _korean_tokens(text: str) -> list[str]:
-    return _KOREAN_SPLIT.findall(text)
-
-
-def _join(tokens: Sequence[str]) -> str:
-    return "".join(tokens)
 
 
 def _draw(to: str, n: int, rng: np.random.Generator) -> list[tuple[str, str]]:

@@ -94,10 +94,6 @@ def _english_tokens(text: str) -> list[str]:
     return re.findall(r"\w+|[^\w\s]", text.lower())
 
 
-def _german_tokens(text: str) -> list[str]:
-    return _GERMAN_SPLIT.findall(text)
-
-
 def _french_tokens(text: str) -> list[str]:
     return re.findall(r"[^\s-]+|-", text)
 
@@ -106,18 +102,10 @@ def _join_french(tokens: Sequence[str]) -> str:
     return " ".join(tokens).replace(" - ", "-")
 
 
-def _characters(text: str) -> list[str]:
-    return list(text)
-
-
-def _join(tokens: Sequence[str]) -> str:
-    return "".join(tokens)
-
-
 _LANGUAGES = {
-    "de": _Language("German", _german_tokens, _join, GERMAN, 432),
+    "de": _Language("German", _GERMAN_SPLIT.findall, "".join, GERMAN, 432),
     "fr": _Language("French", _french_tokens, _join_french, FRENCH, 97_481, {"steps": 1300}),
-    "ko": _Language("Korean", _characters, _join, KOREAN, 838_545),
+    "ko": _Language("Korean", list, "".join, KOREAN, 838_545),
 }
 
 

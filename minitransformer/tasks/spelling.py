@@ -35,8 +35,5 @@ def _spell_part(number: int, language: str) -> str:
 def _joint(thousands: int, rest: int, language: str) -> str:
     if language == "en":
         return ", " if rest >= 100 else " and "
-    if language == "fr":
-        return " "
-    if language == "ko":  # a space follows 만, ten thousand, and nothing else
-        return " " if thousands % 10 == 0 else ""
-    return ""
+    # in Korean a space follows 만, ten thousand, and nothing else
+    return " " if language == "fr" or (language == "ko" and thousands % 10 == 0) else ""

@@ -11,6 +11,7 @@ import numpy as np
 from minitransformer.arrays import Array
 from minitransformer.testing.adapters import Plain, Tensors
 from minitransformer.testing.case import draw_cotangent, nearly_same, same_bits
+from minitransformer.testing.dtypes import Precision
 from minitransformer.testing.hidden import Hidden, where_not_finite
 from minitransformer.testing.input_report import at
 from minitransformer.testing.layout import Output, leaves
@@ -64,8 +65,7 @@ class Claim(Measurement):
             raise ValueError(f"{case.title}: {error}") from None
         d_value = self._draw() if given is None else self.output.rounded(given)
         precisions = [self.output.precision, *map(case.precision, case.moving)]
-        self.precision = max(precisions, key=lambda precision: precision.eps)
-        """The coarsest type in which the function works."""
+        self.work_in(max(precisions, key=lambda precision: precision.eps))
         self._require_same(self._call(), "each call", self._hidden.changes())
         self._differentiate(d_value)
         self._require_same_gradients(self._pull_back(self.d_output))
@@ -81,15 +81,10 @@ class Claim(Measurement):
         self.gradients = self._pull_back(d_output)
         self._noise: dict[int, list[Array]] | None = None
 
-    @property
-    def eps(self) -> float:
-        """The distance from 1 to the next number of the coarsest type."""
-        return self.precision.eps
-
-    @property
-    def tolerance(self) -> float:
-        """The relative error of a gradient that is not yet wrong."""
-        return max(1e-8, self.eps**0.5)
+    def work_in(self, precision: Precision) -> None:
+        """Take a type as the coarsest in which the function works."""
+        self.precision, self.eps = precision, precision.eps
+        self.tolerance = max(1e-8, self.eps**0.5)
 
     def _draw(self) -> Array:
         """Draw a gradient of the output; a large output gets a small one, so that it does not hide the others."""

@@ -90,14 +90,10 @@ class _Claimed(Measurement):
     """The gradients that the backward pass of a case claims."""
 
     def __init__(self, case: Case, rng: np.random.Generator, d_output: Any, tolerance: float, smooth: bool) -> None:
-        self.case, self.rng, self.smooth, self._tolerance = case, rng, smooth, tolerance
+        self.case, self.rng, self.smooth, self.tolerance = case, rng, smooth, tolerance
         self.d_output, self.gradients = case.claim(rng, d_output)
         i, x = case.moving[0], case.inputs[case.moving[0]]  # copied as when it moves, in the same order in memory
         self.middle, self.size = case.loss({i: np.zeros(x.shape)}, self.d_output)(0.0)
-
-    @property
-    def tolerance(self) -> float:
-        return self._tolerance
 
     def slope(self, i: int, direction: Array, length: float, is_wrong: bool = False) -> Slope:
         """Measure a slope as well beside wrong ones: the guess rests on it."""

@@ -61,7 +61,7 @@ def why_coarse(claim: Claim, wide: Claim) -> str:
             f"the function rounds inside, to a shorter type than float32 or to a grid: its value jumps by {jump:.1e} "
             "of its size; check it without the rounding",
         )
-    claim.precision = max(claim.precision, float32, key=lambda precision: precision.eps)
+    claim.work_in(max(claim.precision, float32, key=lambda precision: precision.eps))
     return "the function rounds inside, to a shorter type or to a grid, whatever its inputs are"
 
 

@@ -37,16 +37,10 @@ class Measurement:
     """The sum of the absolute values of the terms of L."""
     smooth = False
     """Whether the function is known to have no narrow steep part near the inputs."""
-
-    @property
-    def eps(self) -> float:
-        """The distance from 1 to the next number of the coarsest type."""
-        return EPS
-
-    @property
-    def tolerance(self) -> float:
-        """The relative error of a gradient that is not yet wrong."""
-        return 1e-8
+    eps: float = EPS
+    """The distance from 1 to the next number of the coarsest type."""
+    tolerance: float
+    """The relative error of a gradient that is not yet wrong."""
 
     def along(self, i: int, direction: Array) -> float:
         """Return the claimed slope along a direction; an infinite entry counts only if it moves."""

@@ -83,7 +83,7 @@ def from_parts(case: Case, result: Result, rng: np.random.Generator | None = Non
         f"forward returns shape {result.value.shape}, composed returns shape {output.shape}",
     )
     if rng is not None:
-        _perturb_inside(output, rng)
+        around_each_pass(output, lambda _, backward, d_output: _perturb(list(backward(d_output)), DELTA, rng))
     return output, case.pull_back(output, tensors, result.d_output)
 
 
@@ -98,11 +98,6 @@ def loss_of_float32(case: Case, rng: np.random.Generator) -> float:
         values = [case.call(inputs, function=case.function.composed)[0].data for inputs in (narrow, wide)]
         worst = max(worst, float(np.max(change(*values), initial=0.0)))
     return worst
-
-
-def _perturb_inside(output: Tensor, rng: np.random.Generator) -> None:
-    """Make every node of a graph change the gradients that it returns by δ."""
-    around_each_pass(output, lambda name, backward, d_output: _perturb(list(backward(d_output)), DELTA, rng))
 
 
 def change(new: Any, old: Any) -> Array:

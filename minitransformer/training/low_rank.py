@@ -11,7 +11,7 @@ Source: LoRA: Low-Rank Adaptation of Large Language Models (Hu et al., 2021), se
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
@@ -107,6 +107,8 @@ def adapt(model: Model, configuration: Configuration) -> None:
     OptionError
         If no trained model is adapted, an option contradicts, or the rank is too large.
     """
+    from minitransformer.tracing import modules  # loads what no other training needs
+
     t = configuration.training
     rank = t.lora or 0
     if configuration.start is None:
@@ -122,7 +124,7 @@ def adapt(model: Model, configuration: Configuration) -> None:
     for parameter in model.parameters():
         parameter.requires_grad = False
     rng = np.random.default_rng(np.random.SeedSequence(configuration.seed).spawn(3)[2])
-    for part in list(_parts(model)):
+    for _, part in list(modules(model)):
         kind, names = KINDS[t.lora_on].get(type(part), (None, ()))
         if kind is None:
             continue
@@ -139,15 +141,6 @@ def adapt(model: Model, configuration: Configuration) -> None:
             n_in, n_out = matrix.shape
             setattr(part, f"{name}{A}", weights(normal(rng, rank, n_in).T, str(matrix.dtype)))
             setattr(part, f"{name}{B}", Parameter(xp.zeros((rank, n_out), dtype=matrix.dtype)))
-
-
-def _parts(module: Module) -> Iterator[Module]:
-    """Yield all modules inside a module."""
-    for value in vars(module).values():
-        for part in value if isinstance(value, list) else [value]:
-            if isinstance(part, Module):
-                yield part
-                yield from _parts(part)
 
 
 def weights_to_save(model: Model) -> dict[str, Array]:

@@ -242,10 +242,7 @@ def _vocabularies(folder: Path, special: _Special) -> tuple[OurIds, OurIds]:
         raise FileError(
             f"{folder} has neither shared_vocabulary nor source_vocabulary and target_vocabulary, as .json or .txt"
         )
-    return (
-        _arrange(*source, special, None, special.source_end),
-        _arrange(*target, special, special.start, True),
-    )
+    return (_arrange(*source, special, None, special.source_end), _arrange(*target, special, special.start, True))
 
 
 def _arrange(path: Path, tokens: list[str], special: _Special, start: str | None, needs_end: bool) -> OurIds:

@@ -98,13 +98,7 @@ class OurIds(NamedTuple):
 
 
 def arrange(
-    tokens: Sequence[str],
-    *,
-    pad: int | None,
-    start: int | None,
-    end: int | None,
-    unknown: int,
-    where: Path,
+    tokens: Sequence[str], *, pad: int | None, start: int | None, end: int | None, unknown: int, where: Path
 ) -> OurIds:
     """Put the tokens of another program into our order.
 

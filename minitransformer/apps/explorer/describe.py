@@ -38,17 +38,12 @@ def describe_tokens(tokeniser: Tokeniser, ids: Sequence[int]) -> list[dict[str, 
 
 def describe_places(model: Module) -> Iterator[dict[str, Any]]:
     """Yield every part of a model, the model first: its place, its class and the place that it is part of."""
-
-    def walk(module: Module, place: str, parent: str | None) -> Iterator[dict[str, Any]]:
-        yield {"place": place, "kind": type(module).__name__, "parent": parent}
-        start = f"{place}." if place else ""
-        for name, value in vars(module).items():
-            parts = enumerate(value) if isinstance(value, list) else [("", value)]
-            for number, part in parts:
-                if isinstance(part, Module):
-                    yield from walk(part, f"{start}{name}{f'.{number}' if isinstance(value, list) else ''}", place)
-
-    return walk(model, "", None)
+    above: list[str] = []
+    for place, module in tracing.modules(model):
+        while above and above[-1] and not place.startswith(f"{above[-1]}."):
+            above.pop()
+        yield {"place": place, "kind": type(module).__name__, "parent": above[-1] if above else None}
+        above.append(place)
 
 
 def describe_trace(trace: Any) -> dict[str, Any]:

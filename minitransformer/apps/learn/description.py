@@ -79,8 +79,8 @@ class Comparison:
     def describe(self) -> str:
         """Return what is wrong, where, and why if one cause explains all cases."""
         with np.errstate(all="ignore"):
-            causes = (one for one in self._causes() if all(other._admits(one, self.known) for other in self.others))
-            cause = next(causes, "")
+            causes = likely_causes(self.found, self.expected, self.known, self.sizes)
+            cause = next((one for one in causes if all(other._admits(one, self.known) for other in self.others)), "")
         values, expected = self.found, self.expected
         because = [label(*line) for line in (("cause", cause), ("inputs", self.inputs)) if line[1]]
         if values.shape != expected.shape:
@@ -102,9 +102,6 @@ class Comparison:
             where = f"at [{', '.join(map(str, place))}]: "
         one, other = _numbers(values[place], expected[place])
         yield label("worst" if where else "number", f"{where}found {one}, should be {other}")
-
-    def _causes(self) -> Iterator[str]:
-        return likely_causes(self.found, self.expected, self.known, self.sizes)
 
     def _admits(self, cause: str, known: Collection[str]) -> bool:
         """Return whether a cause in another case, where these mistakes are known, explains this case as well."""

@@ -159,11 +159,6 @@ def compare_losses(runs: Mapping[str, Sequence[Mapping[str, Any]]], path: Path |
     path : Path or str
         The file to write.
     """
-    save(losses_figure(runs), path)
-
-
-def losses_figure(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Figure:
-    """Make the figure that `compare_losses` writes."""
     figure = Figure(figsize=(7, 3.6), layout="constrained")
     axes = figure.subplots()
     for (name, lines), colour in zip(runs.items(), (RED, BLUE, GREEN), strict=False):
@@ -172,4 +167,4 @@ def losses_figure(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Figure:
         axes.plot(steps, smooth(loss, 1), color=colour, linewidth=1.6, label=name)
     axes.set(xlabel="step", ylabel="loss")
     axes.legend(frameon=False, fontsize=8)
-    return figure
+    save(figure, path)

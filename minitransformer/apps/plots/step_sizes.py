@@ -37,13 +37,6 @@ def step_sizes(
     epsilon : float
         The precision of the numbers: by default that of float64.
     """
-    save(steps_figure(steps, errors, title, epsilon), path, dpi=150)
-
-
-def steps_figure(
-    steps: NDArray[Any], errors: Mapping[str, NDArray[Any]], title: str = "", epsilon: float = EPSILON
-) -> Figure:
-    """Make the figure that ``step_sizes`` writes, with the same parameters but the path."""
     floor = epsilon / 8  # an error of exactly 0 has no place on a logarithmic axis
     figure = Figure(figsize=(6.4, 4.4), layout="constrained")
     axes = figure.add_subplot()
@@ -67,4 +60,4 @@ def steps_figure(
     axes.set_title(f"{title}: where truncation meets rounding" if title else "Where truncation meets rounding")
     axes.grid(True, which="major", linewidth=0.4, alpha=0.5)
     axes.legend(fontsize=8, loc="upper center", ncols=2)
-    return figure
+    save(figure, path, dpi=150)

@@ -99,20 +99,15 @@ def a_row_that_sees_nothing(weights: Callable[..., Any]) -> None:
     rng = np.random.default_rng(74)
     padded = np.array([[True, False, True], [False, False, False]])[:, None, None]
     for scores, mask in ((rng.normal(size=(B, Tq, Tk)), NOTHING), (rng.normal(size=(B, H, 4, 3)), padded)):
-        _sees_nothing(weights, scores, mask)
-
-
-def _sees_nothing(weights: Callable[..., Any], scores: np.ndarray, mask: np.ndarray) -> None:
-    right = weigh(scores, mask)
-    blind = np.logical_not(mask.any(axis=-1, keepdims=True))
-    with np.errstate(all="ignore"):
-        found = weights(scores, mask)
-        _refuse_small_number(found, np.broadcast_to(~blind[..., 0], scores.shape[:-1]))
-        agree("w", found, right, mistakes=mistaken("a-row-that-sees-nothing", scores, mask))
-    _refuse_nan(weights, scores, mask)
-    with np.errstate(invalid="raise", divide="raise"):
-        agree("w, where hidden scores are large,", weights(np.where(mask, scores, 1e4), mask), right)
-        agree("w, for scores of 10000,", weights(scores + 1e4, mask), weigh(scores + 1e4, mask))
+        right = weigh(scores, mask)
+        with np.errstate(all="ignore"):
+            found = weights(scores, mask)
+            _refuse_small_number(found, np.broadcast_to(mask.any(axis=-1), scores.shape[:-1]))
+            agree("w", found, right, mistakes=mistaken("a-row-that-sees-nothing", scores, mask))
+        _refuse_nan(weights, scores, mask)
+        with np.errstate(invalid="raise", divide="raise"):
+            agree("w, where hidden scores are large,", weights(np.where(mask, scores, 1e4), mask), right)
+            agree("w, for scores of 10000,", weights(scores + 1e4, mask), weigh(scores + 1e4, mask))
 
 
 def _refuse_small_number(found: Any, seeing: np.ndarray) -> None:

@@ -185,19 +185,14 @@ Moments = tuple[np.ndarray, ...]
 
 def warm_up(learning_rate: Callable[..., Any]) -> None:
     """Check the rate before, at and after the end of the warm-up."""
-    steps = np.array([1, 2, 50, 99, 100, 101, 400, 5000])
+    steps = [1, 2, 50, 99, 100, 101, 400, 5000]
     for d, w in ((512, 100), (128, 400)):
-        _rates(learning_rate, steps, d, w)
-
-
-def _rates(learning_rate: Callable[..., Any], steps: np.ndarray, d: int, w: int) -> None:
-    known = {words: [wrong(step, d, w) for step in steps.tolist()] for words, wrong in wrong_solutions("warm-up")}
-    agree(
-        f"lr, for d_model = {d} and warmup_steps = {w}, at the steps {', '.join(map(str, steps))},",
-        [learning_rate(step, d, w) for step in steps.tolist()],
-        np.array([optim.warmup(step, d, w) for step in steps.tolist()]),
-        mistakes=known,
-    )
+        agree(
+            f"lr, for d_model = {d} and warmup_steps = {w}, at the steps {', '.join(map(str, steps))},",
+            [learning_rate(step, d, w) for step in steps],
+            np.array([optim.warmup(step, d, w) for step in steps]),
+            mistakes={words: [wrong(step, d, w) for step in steps] for words, wrong in wrong_solutions("warm-up")},
+        )
 
 
 def adam_step(step: Callable[..., Any]) -> None:
