@@ -36,6 +36,26 @@ def language_model(n_layers=1):
     return found.eval()
 
 
+class Twice(mt.nn.Module):
+    """A part of a model that is applied to its own result; both calls are in the same place."""
+
+    def __init__(self, name, part):
+        self.name = name
+        setattr(self, name, part)
+
+    def __call__(self, x, *rest, **options):
+        part = getattr(self, self.name)
+        return part(part(x, *rest, **options), *rest, **options)
+
+
+def twice(model):
+    """Return a model after each sub-layer in it was replaced by one that applies it twice."""
+    for layer in (*model.encoder.layers, *model.decoder.layers):
+        for name in {"self_attention", "cross_attention", "feed_forward"} & vars(layer).keys():
+            setattr(layer, name, Twice(name, getattr(layer, name)))
+    return model
+
+
 def places(module):
     """Return, for each parameter by id, every (owner, attribute) that holds it; a shared one has several."""
     found = {}

@@ -29,7 +29,7 @@ def words_of(proof):
 
 
 def test_a_right_operation_is_proved_three_ways():
-    proof = prove(square(), (X,))
+    proof = prove(square(), (X,), detects=1e-3, seed=5)
     assert isinstance(proof, Proof)
     assert proof.hand_written.worst_error < 1e-9
     assert proof.composed.worst_error < 1e-15
@@ -39,7 +39,7 @@ def test_a_right_operation_is_proved_three_ways():
     assert len(proof.ways) == 4
     worst = [Way("", dict(enumerate(errors))).worst_error for errors in ((3, 1, 2), (1, 3), (2,), ())]
     assert worst == [3, 3, 2, 0]
-    alone = gradcheck(square(), (X,), names=["x"], max_entries=64)
+    alone = gradcheck(square(), (X,), names=["x"], max_entries=64, seed=5)
     assert proof.hand_written.errors == {"x": alone.worst_error}
     assert proof.power == alone.power
     assert words_of(proof) == (
@@ -50,6 +50,13 @@ def test_a_right_operation_is_proved_three_ways():
         "  float32 against float64                  worst relative error E\n"
         "  smallest error it would find: E of the largest in one entry, E in all together"
     )
+
+
+def test_float64_starts_from_inputs_and_a_cotangent_that_float32_can_hold():
+    exact = Operation(lambda x: (4 * x, None), lambda saved, d: (4 * d,), name="exact")
+    assert prove(exact, (X,)).float32.errors == {"value": 0, "x": 0}
+    assert len({prove(mt.ops.softmax, (X,), seed=seed).float32.errors["x"] for seed in (3, 4)}) == 2
+    assert prove(mt.ops.softmax, (np.array([[-np.inf, 0.5, 1.2]]),)).float32.errors.keys() == {"value", "x"}
 
 
 def test_without_a_composed_form_there_are_two_ways():
@@ -98,7 +105,8 @@ def test_a_composed_form_that_is_right_at_the_inputs_only_is_caught():
 
 def test_a_composed_form_whose_gradient_is_no_number_is_caught():
     with np.errstate(all="ignore"):
-        refused("the gradient of x written by hand differs", composed=lambda x: x * x + (x * 0).sqrt())
+        wrong = r"the gradient of x written by hand differs .* at \[1, 2\]"
+        refused(wrong, composed=lambda x: x * x + 0 * ((x - X[1, 2]) ** 2).sqrt())
 
 
 @pytest.mark.parametrize("part", ["value", "gradient"])
@@ -140,7 +148,7 @@ def test_the_size_of_terms_that_cancel_in_backward_or_in_the_composed_form_only(
     rng = np.random.default_rng(0)
     x = rng.uniform(1, 2, 200)
     inside = Operation(lambda x: (x + 0, None), lambda saved, d: (d.copy(),), lambda x: x * 1e3 - x * 1e3 + x)
-    saved = Operation(lambda x: (x + 0, (1e3 * x, 1e3 * x - 1)), lambda saved, d: ((saved[0] - saved[1]) * d,))
+    saved = Operation(lambda x: (x + 0, {"a": [1e3 * x, 1e3 * x - 1]}), lambda s, d: ((s["a"][0] - s["a"][1]) * d,))
     for operation in (inside, saved):
         case = Case("prove", operation, (x,), {})
         result = keep_rules(case, rng)

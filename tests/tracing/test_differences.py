@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from small_models import CROSS, FORWARD, OWN
+from small_models import CROSS, FORWARD, OWN, twice
 
 import minitransformer as mt
 from minitransformer.tracing import (
@@ -25,6 +25,7 @@ from minitransformer.tracing import (
 SOURCE = np.array([[3, 4, 6, 2], [5, 2, 0, 0]])
 TARGET = np.array([[1, 5, 4, 3, 2], [1, 3, 2, 0, 0]])
 EDITS = [SetWeight(CROSS, (0, 1, 1, 2), 0.6), HeadOff(OWN, 0), Temperature(CROSS, 1.5), SetMask(OWN, (0, 1), True)]
+EDITS += [HeadOff("encoder.layers.0.self_attention/multi_head_attention", 1)]
 ENTRIES = {
     "encoder.layers.0.feed_forward.w1": (2, 1),
     "decoder.layers.0.cross_attention.w_in": (1, 4),
@@ -35,6 +36,7 @@ ENTRIES = {
     "/transpose": (2, 3),
     "/linear": (0, 2, 3),
     "/log_softmax": (0, 2, 3),
+    "/index": (),
     f"{CROSS}:scaled_dot_product_attention.weights": (0, 1, 2, 1),
     f"{OWN}:multi_head_attention.concat": (0, 1, 4),
     f"{CROSS}:multi_head_attention.q": (0, 1, 2, 1),
@@ -155,11 +157,18 @@ def test_learned_positions_and_shared_tables(make_model):
         assert abs(result.gradient) > 1e-4
 
 
-def test_a_bias_for_as_many_heads_as_there_are_sentences_at_a_time(make_model):
+def test_second_calls_and_a_bias_for_as_many_heads_as_there_are_sentences_at_a_time(make_model):
     """Four values of two sentences run side by side; the bias of eight heads is no part of their batch."""
-    model = make_model(n_layers=1, positions="alibi", n_heads=8, d_k=2, d_v=2)
-    for key, index in {"encoder.layers.0.self_attention.w_in": (1, 4), "source_embedding/embedding": (0, 1, 2)}.items():
-        result = difference(model, SOURCE, TARGET, None, [], key, index, [1e-4, 1e-5])
+    model = twice(make_model(n_layers=1, positions="alibi", n_heads=8, d_k=2, d_v=2))
+    own, forward = (f"encoder.layers.0.{name}.{name}" for name in ("self_attention", "feed_forward"))
+    for key, index in {
+        f"{own}.w_in": (1, 4),
+        "source_embedding/embedding": (0, 1, 2),
+        f"{own}/grouped_query_attention.2": (1, 0, 2),
+        f"{own}/grouped_query_attention.2:scaled_dot_product_attention.weights": (1, 5, 1, 0),
+        f"{forward}/feed_forward.2:feed_forward.hidden": (0, 1, 2),
+    }.items():
+        result = difference(model, SOURCE, TARGET, None, [], key, index, [1e-4, 1e-5, 1e-6])
         assert result.estimate == pytest.approx(result.gradient, rel=1e-6)
 
 
@@ -183,25 +192,27 @@ def test_attention_in_blocks(model, monkeypatch, edits):
     )
 
 
+@pytest.mark.parametrize("n", [2, 0])
 @pytest.mark.parametrize("limit", ["TOKENS", "LOGITS"])
-def test_few_tokens_at_a_time(model, monkeypatch, limit):
+def test_few_tokens_at_a_time(model, monkeypatch, limit, n):
     together = difference(model, SOURCE, TARGET, None, EDITS, CROSS, (1, 1, 2), [1e-3, 1e-5, 1e-4])
     one = TARGET.size * model.target_vocab if limit == "LOGITS" else TARGET.size + SOURCE.size
-    monkeypatch.setattr(differences, limit, 3 * one - 1)
+    monkeypatch.setattr(differences, limit, (n + 1) * one - 1)
     sizes, compute = [], differences._Entry._side_by_side
     monkeypatch.setattr(
         differences._Entry, "_side_by_side", lambda entry, values: sizes.append(len(values)) or compute(entry, values)
     )
     apart = difference(model, SOURCE, TARGET, None, EDITS, CROSS, (1, 1, 2), [1e-3, 1e-5, 1e-4])
     assert [point.h for point in apart.curve] == [1e-3, 1e-4, 1e-5]
-    assert sizes == [2, 2, 2]
+    assert sizes == ([n] * 3 if n else [1] * 6)
     np.testing.assert_allclose([p.estimate for p in apart.curve], [p.estimate for p in together.curve], rtol=1e-8)
 
 
-def test_the_model_stays_as_it_is(model):
+def test_the_model_stays_as_it_is(make_model):
+    model = make_model(n_layers=1, positions="learned", max_length=5)
     state = model.state_dict()
-    for key in ("output", CROSS):
-        difference(model, SOURCE, TARGET, None, EDITS, key, (1, 1, 1)[: 2 if key == "output" else 3], [1e-3])
+    for key in ("output", CROSS, "target_embedding.positions"):
+        difference(model, SOURCE, TARGET, None, EDITS, key, (1, 1, 1)[: 3 if key == CROSS else 2], [1e-3])
     for name, value in model.state_dict().items():
         np.testing.assert_array_equal(value, state[name])
     assert all(parameter.grad is None for parameter in model.parameters())

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from small_models import CROSS, FORWARD, OWN
+from small_models import CROSS, FORWARD, OWN, twice
 
 import minitransformer as mt
 from minitransformer.arrays import asarray, to_numpy
@@ -123,8 +123,8 @@ LATER = {
 
 @pytest.fixture(scope="module", params=LATER)
 def later(make_model, request):
-    """A later model, its traces and its layouts."""
-    model = make_model(n_layers=1, attention_bias=True, **LATER[request.param])
+    """A later model that applies each sub-layer twice, its traces and its layouts."""
+    model = twice(make_model(n_layers=1, attention_bias=True, **LATER[request.param]))
     traces = {objective: trace(model, SOURCE, TARGET, objective) for objective in (SMOOTHED, BETWEEN)}
     return model, traces, {objective: layout_of(twin(model), SOURCE, TARGET, objective) for objective in traces}
 
@@ -136,14 +136,15 @@ IN_ATTENTION = (
 
 
 @pytest.mark.parametrize("kind", [*IN_ATTENTION, "feed-forward"])
-def test_edits_of_a_later_model(later, kind):
+def test_edits_of_the_second_call_in_a_later_model(later, kind):
     model, unedited, layouts = later
     steps = {step.key for step in unedited[SMOOTHED].steps}
 
     def renamed(edit):
         [name] = {"key", "step", "place"} & vars(edit).keys()
-        value = getattr(edit, name).replace("/multi_head", "/grouped_query")
-        return replace(edit, **{name: value if value in steps else value.replace("/feed_forward", "/linear.2")})
+        place, _, step = getattr(edit, name).partition("/")
+        value = f"{place}.{place.rpartition('.')[2]}/{step.replace('multi_head', 'grouped_query')}.2"
+        return replace(edit, **{name: value if value in steps else value.partition("/")[0]})
 
     edits = [renamed(edit) for edit in EDITS[kind]]
     check_gradients(model, edits, unedited, layouts)

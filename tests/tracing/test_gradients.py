@@ -4,7 +4,7 @@ import sys
 
 import numpy as np
 import pytest
-from small_models import SOURCE, TARGET, model, parameter_slope, slope
+from small_models import SOURCE, TARGET, model, parameter_slope, slope, twice
 
 import minitransformer as mt
 from minitransformer.arrays import asarray, to_numpy, xp
@@ -94,7 +94,7 @@ def test_every_gradient_inside_the_model_is_that_of_the_value_of_its_name():
 
 @pytest.mark.parametrize("kind", LATER)
 def test_every_gradient_inside_a_later_model_is_that_of_the_value_of_its_name(kind):
-    parts, objective = model(attention_bias=True, **LATER[kind]), Loss(0.1)
+    parts, objective = twice(model(attention_bias=True, **LATER[kind])), Loss(0.1)
     found = mt.trace(parts, SOURCE, TARGET, objective)
     keys = {key.partition(":")[2]: key for key in values_with_gradients(found)}
     own = {"rotary": {"rms_norm.x_hat", "swiglu.a", "swiglu.b", "swiglu.u"}, "alibi": {"layer_norm.x_hat"}}
@@ -205,7 +205,7 @@ def test_no_value_is_seen_before_it_is_written(name, monkeypatch):
 def test_a_value_that_shows_a_parameter_cannot_be_changed():
     class Direct(Module):
         def __init__(self):
-            self.logits = Parameter(asarray(np.ones((1, 1, 3))))
+            self.first, self.logits = Parameter(asarray(np.ones(1))), Parameter(asarray(np.ones((1, 1, 3))))
 
         def __call__(self, source_ids, target_ids):
             return self.logits
