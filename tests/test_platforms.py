@@ -12,7 +12,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from toml_cases import cases_from_toml
+from toml_cases import cases_from_toml, toml_table
 
 from minitransformer import durable
 from minitransformer.apps.bench import scaling
@@ -25,42 +25,7 @@ from minitransformer.training.options import TrainingOptions
 
 ROOT = Path(__file__).parent.parent
 
-WINDOWS = """
-import os, signal, sys
-# These libraries look at the system when they are loaded, so they are loaded before it changes its name.
-import concurrent.futures, hypothesis, http.server, importlib.metadata, matplotlib.pyplot, multiprocessing.connection
-import numpy.testing, pathlib, pkgutil, pytest, safetensors.numpy, shutil, subprocess, tempfile, threadpoolctl, tqdm
-import types, unittest.mock, webbrowser
-threadpoolctl.sys = types.SimpleNamespace(**vars(sys))  # its older versions look each time
-for name in ("fcntl", "resource", "termios", "pwd", "grp", "pty"):
-    sys.modules[name] = None
-for name in ("O_NOFOLLOW", "O_NONBLOCK", "fork", "killpg", "sched_getaffinity", "setsid", "sysconf"):
-    vars(os).pop(name, None)
-for name in ("SIGALRM", "SIGHUP", "SIGKILL", "setitimer"):
-    vars(signal).pop(name, None)
-sys.platform = "win32"
-real_open = os.open
-def open_files_only(path, *rest, **options):
-    if os.path.isdir(path):
-        raise PermissionError(13, "Permission denied", path)
-    return real_open(path, *rest, **options)
-os.open = open_files_only
-
-import minitransformer
-for module in pkgutil.walk_packages(minitransformer.__path__, "minitransformer."):
-    if "exercises" not in module.name and not module.name.endswith(("__main__", ".healthy")):
-        __import__(module.name)
-from minitransformer.apps.bench import machine
-assert machine.machine_memory() is None
-machine.STATUS = pathlib.Path("nowhere")
-assert machine.peak_memory() is None
-
-from minitransformer.apps.cli import main
-small = "--d-model 8 --n-heads 2 --n-layers 1 --d-ff 8 --batch-tokens 64 --train-pairs 40 --held-out 4".split()
-assert main(["train", "copy", "--steps", "2", "--out", "run", *small]) == 0
-assert main(["translate", "run", "12"]) == 0
-print("\\u2192 all is well")
-"""
+WINDOWS = toml_table(__file__, "WINDOWS")
 
 
 def test_windows_in_short(tmp_path):

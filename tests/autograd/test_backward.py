@@ -9,6 +9,7 @@ import weakref
 
 import numpy as np
 import pytest
+from toml_cases import toml_table
 
 import minitransformer as mt
 from minitransformer.arrays import asarray, xp
@@ -360,29 +361,7 @@ def seconds(function):
 
 @pytest.mark.numpy_only("starts a process that chooses its library itself; on all libraries, the test below")
 def test_depth_is_no_limit():
-    code = """
-import threading, time
-import numpy as np
-import minitransformer as mt
-
-def deep():
-    start = time.perf_counter()
-    x = mt.Tensor(np.array([1.0, 2.0]), requires_grad=True)
-    y = x
-    for _ in range(20_000):
-        y = y + x * 0.001
-    y.backward([1.0, 3.0])
-    assert abs(x.grad - 21 * np.array([1.0, 3.0])).max() < 1e-8, x.grad
-    del y  # also the end of the graph needs no recursion
-    assert time.perf_counter() - start < 60  # if the cost grew with the square, ten minutes
-
-# Far less than 20,000 calls within each other would take; CPython 3.13 itself uses up to 1 MB to take a graph apart.
-threading.stack_size(2 * 1024 * 1024)
-thread = threading.Thread(target=deep)
-thread.start()
-thread.join()
-print("done")
-"""
+    code = toml_table(__file__, "DEEP")
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (run.returncode, run.stdout, run.stderr) == (0, "done\n", "")
 

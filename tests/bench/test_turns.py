@@ -5,35 +5,14 @@ import sys
 import time
 
 import pytest
+from toml_cases import toml_table
 
 from minitransformer.apps.bench.turns import Entrant, Process, ProcessError, steps_in_a_turn, take_turns
 
-GOOD = """
-import json, sys, time
-time.sleep({slow})
-print(json.dumps({{"ready": {{"name": "{name}"}}}}), flush=True)
-for line in sys.stdin:
-    with open(r"{log}", "a") as log:
-        log.write("{name}\\n")
-    print(json.dumps({{"seconds": [{seconds}] * int(line), "peak": 1000}}), flush=True)
-"""
-DIES = """
-import json, sys
-print(json.dumps({"ready": {}}), flush=True)
-for turn, line in enumerate(sys.stdin):
-    if turn == 2:
-        sys.exit("the disk is on fire")
-    print(json.dumps({"seconds": [0.1] * int(line), "peak": None}), flush=True)
-"""
+GOOD = toml_table(__file__, "GOOD")
+DIES = toml_table(__file__, "DIES")
 FAILS = """print('{"failed": "PyTorch is not installed"}', flush=True)"""
-WAITS = """
-import os, sys
-print('{{"ready": {{}}}}', flush=True)
-open(r"{log}", "w").write(str(os.getpid()))
-sys.stdin.readline()
-import time
-time.sleep(60)
-"""
+WAITS = toml_table(__file__, "WAITS")
 
 
 def fake(name, code):

@@ -82,17 +82,7 @@ def test_a_recipe_whose_peak_has_no_effect_is_refused(tmp_path, monkeypatch, cap
     assert main(["train", "--config", str(recipe), "--schedule", "warmup", "--out", str(tmp_path / "run")]) == 0
 
 
-STOPPED = """
-import builtins, sys
-sys.argv = {argv}
-load = builtins.__import__
-def stop(name, *rest, **more):
-    if name == {name!r} or name.startswith({name!r} + "."):
-        raise KeyboardInterrupt
-    return load(name, *rest, **more)
-builtins.__import__ = stop
-{code}
-"""
+STOPPED = toml_table(__file__, "STOPPED")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for one process")

@@ -5,38 +5,13 @@ import sys
 
 import numpy as np
 import pytest
-from toml_cases import cases_from_toml
+from toml_cases import cases_from_toml, toml_table
 
 from minitransformer.apps.cli import main, own_function
 
 pytestmark = pytest.mark.numpy_only("checks functions of NumPy arrays")
 
-MODULE = """
-import numpy as np
-
-COUNT = 3
-
-def project(x, w):
-    return x @ w
-
-def backward(x, w, d_y):
-    return d_y @ w.T, np.einsum("bti,btj->ij", x, d_y)
-
-def wrong(x, w, d_y):
-    return d_y @ w.T, -np.einsum("bti,btj->ij", x, d_y)
-
-def fails(x, w):
-    raise RuntimeError("no such luck")
-
-def fails_later(x, w):
-    try:
-        fails(x, w)
-    except RuntimeError as error:
-        raise ValueError("later") from error
-
-def tensors(x, w):
-    return (x @ w).tanh()
-"""
+MODULE = toml_table(__file__, "MODULE")
 SIGNATURE = ("--signature", "(B, T, D), (D, F)")
 
 

@@ -102,26 +102,7 @@ SMALL = ["--d-model", "8", "--n-heads", "2", "--n-layers", "1", "--d-ff", "8", "
 SMALL += ["--train-pairs", "200", "--held-out", "9"]
 
 
-PROGRAM = """
-import os, signal, sys
-from minitransformer.apps.cli import main, progress
-from minitransformer.arrays import blas
-from minitransformer.training import trainer
-blas.cores, progress.draw_curves, progress.draw_attention = lambda: 2, print, print
-forked, step, sizes, first = trainer.forked, trainer.shared_step, [], os.getpid()
-
-def step_and_interrupt(model, optimiser, *more):
-    if len(sizes) == 1 and optimiser.step_count == 2 and os.getpid() == first:
-        os.kill(first, signal.SIGINT)
-    return step(model, optimiser, *more)
-
-trainer.forked = lambda size, *more: sizes.append((size, more[-1])) or forked(size, *more)
-trainer.shared_step = step_and_interrupt
-folder, *train = sys.argv[1:]
-statuses = [main([*train, "--out", f"{folder}/processes"]), main(["resume", f"{folder}/processes"])]
-statuses += [main([*train, "--workers", "2", "--out", f"{folder}/threads"])]
-print(sizes, statuses)
-"""
+PROGRAM = toml_table(__file__, "PROGRAM")
 
 
 @pytest.mark.numpy_only("processes share the cores of a CPU")

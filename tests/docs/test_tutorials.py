@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from toml_cases import toml_table
 
 from minitransformer.apps.learn.bank import MARKED, bank
 
@@ -179,12 +180,7 @@ def test_there_is_one_order():
         assert told & {*names} <= {*names[: place + 1]}, exercise.name
 
 
-INTRODUCED = """
-03 testing.prove  04 testing.gradcheck  05 ops.softmax ops.log_softmax ops.cross_entropy
-06 ops.scaled_dot_product_attention ops.causal_mask  07 ops.embedding optim.Adam
-08 ops.multi_head_attention nn.MultiHeadAttention  09 ops.sinusoidal_positions  10 ops.layer_norm ops.dropout
-11 ops.feed_forward nn.Transformer  12 optim.warmup  17 testing.strategies  18 ops.rms_norm ops.swiglu ops.rotary
-"""
+INTRODUCED = toml_table(__file__, "INTRODUCED")
 
 
 def test_a_tutorial_needs_only_what_has_been_introduced():

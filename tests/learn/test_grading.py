@@ -111,13 +111,7 @@ ERRORS = [
     for kind in vars(builtins).values()
     if isinstance(kind, type) and issubclass(kind, Exception) and not issubclass(kind, BaseExceptionGroup)
 ]
-CONNECTION = """
-import sys
-frame = sys._getframe()
-while "self" not in frame.f_locals or not hasattr(frame.f_locals["self"], "connection"):
-    frame = frame.f_back
-send = frame.f_locals["self"].connection.send_bytes
-"""
+CONNECTION = toml_table(__file__, "CONNECTION")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="makes pipes and sends signals")

@@ -15,15 +15,7 @@ from minitransformer.apps.learn.model import Parts
 pytest.importorskip("IPython", reason="IPython is not installed: pip install -e .[tutorials]")
 pytestmark = pytest.mark.numpy_only("exercises are in NumPy")
 CELLS = toml_table(__file__, "CELLS")
-SHELL = """
-import sys
-from IPython.core.interactiveshell import InteractiveShell
-shell = InteractiveShell.instance()
-for cell in sys.argv[1:]:
-    result = shell.run_cell(cell, store_history=True)
-    result.raise_error()
-    print("----")
-"""
+SHELL = toml_table(__file__, "SHELL")
 
 
 def run_cells(folder, *names, **environment):

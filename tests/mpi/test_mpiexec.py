@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from toml_cases import cases_from_toml
+from toml_cases import cases_from_toml, toml_table
 
 from minitransformer.apps.bench import CONFIGURATIONS, Workload, measure_processes
 from minitransformer.training import RunFolder
@@ -41,31 +41,7 @@ ENVIRONMENT = os.environ | {
 }
 PROGRAM = ["-m", "minitransformer"]
 FIRST = Path("run", "checkpoints", "step-00000002.safetensors")
-SLOW = """
-import os, sys, time
-from pathlib import Path
-import minitransformer.training.trainer as trainer
-from minitransformer.sharding import launched_rank
-step = trainer.shared_step
-steps = []
-def slow(*arguments):
-    steps.append(1)
-    if {fails} and launched_rank() == 1 and len(steps) == 4:
-        raise RuntimeError("this process fails")
-    time.sleep({seconds})
-    return step(*arguments)
-trainer.shared_step = slow
-fsync = os.fsync
-def slow_fsync(number):
-    checkpoints = Path("run/checkpoints")
-    if {writes} and (checkpoints / "step-00000002.safetensors").exists() and list(checkpoints.glob("*.partial")):
-        Path("writing").touch()
-        time.sleep(5)
-    fsync(number)
-os.fsync = slow_fsync
-from minitransformer.apps.cli import main
-sys.exit(main())
-"""
+SLOW = toml_table(__file__, "SLOW")
 
 
 def begin(n, arguments, folder, program=PROGRAM, **options):

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from toml_cases import toml_table
 
 from minitransformer.arrays import blas
 
@@ -21,12 +22,7 @@ pytestmark = [
     pytest.mark.numpy_only("processes share the cores of a CPU"),
     pytest.mark.skipif(sys.platform != "linux", reason="only Linux forks safely"),
 ]
-HEAD = """
-import json, os, signal, sys, time
-import numpy as np
-from minitransformer.sharding import ALONE, forked
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a program in the background ignores it
-"""
+HEAD = toml_table(__file__, "HEAD")
 ROOT = Path(__file__).parents[2]
 
 
@@ -71,52 +67,7 @@ print(json.dumps([ranks.size, losses, values.tolist(), np.concatenate(means).tol
 
 def test_values_arrays_and_errors_go_between_processes():
     """Only the first process leaves the block, and with a private array all have all parts."""
-    out, errors = run("""
-from minitransformer import Tensor
-with forked(3, [Tensor(np.zeros(5))], 2) as ranks:
-    print("only the first prints", flush=True)
-    whole = np.full(5, ranks.rank, dtype=np.float64)
-    ranks.share_out(whole, [slice(0, 2), slice(2, 2), slice(2, 5)])
-    squares = ranks.spread(lambda some: [item**2 for item in some], range(5))
-    numbers = iter(range(10 * ranks.rank, 40))  # the first process calls once, whatever the number of the others
-    found = ranks.gather([ranks.first(lambda: next(numbers)), squares, whole.tolist(), ranks.cores, ranks.abort(3)])
-print(json.dumps(found))
-try:
-    with forked(3) as ranks:
-        if ranks.rank == 2:
-            raise KeyError("only here")
-        ranks.gather(1)
-except KeyError as error:
-    print(error, "of another process" if "In process" in error.__notes__[0] else "")
-class Odd(Exception):
-    def __init__(self, one, two):
-        super().__init__(one + two)
-try:
-    with forked(2) as ranks:
-        if ranks.rank:
-            raise Odd("can", "not be sent")
-        ranks.first(lambda: 1)
-        ranks.gather(1)
-except RuntimeError as error:
-    print(error)
-try:
-    with forked(2) as ranks:
-        if ranks.rank:
-            raise OSError("no space")
-        time.sleep(0.5)
-        ranks.first(lambda: 1)
-except OSError as error:
-    print(error)
-with forked(3) as ranks:
-    if ranks.rank:
-        time.sleep(20)
-try:
-    os.waitpid(-1, os.WNOHANG)
-except ChildProcessError:
-    print("no child is left")
-with forked(1) as ranks:
-    print(ranks is ALONE)
-""")
+    out, errors = run(toml_table(__file__, "EXCHANGES"))
     assert not errors
     first, values, *errors, alone = out.splitlines()
     assert first == "only the first prints"
@@ -130,17 +81,7 @@ LOST = (
     "; the usual reason is a full memory. A training run continues from its last checkpoint with `minitransformer "
     "resume`; --workers 1 trains in one process\n"
 )
-WAITING = """
-try:
-    with forked(3) as ranks:
-        print(json.dumps(ranks.gather(os.getpid())), flush=True)
-        ENDING
-        while True:
-            time.sleep(0.01)
-            ranks.gather(0)
-except BaseException as error:
-    print(type(error).__name__, error)
-"""
+WAITING = toml_table(__file__, "WAITING")
 
 
 @pytest.mark.parametrize(

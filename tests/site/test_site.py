@@ -13,6 +13,7 @@ from pathlib import Path
 from urllib.parse import unquote, urldefrag
 
 import pytest
+from toml_cases import toml_table
 
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "docs" / "_build" / "html"
@@ -23,39 +24,19 @@ WIDTHS = {390: "dark", 820: "light", 1440: "dark"}
 GENERATED = ("search", "genindex", "py-modindex")
 SEARCHES = tomllib.loads((ROOT / "docs" / "search.toml").read_text(encoding="utf-8"))
 
-STICKING_OUT = """() => {
-    const scrolls = e => ['auto', 'scroll'].includes(getComputedStyle(e).overflowX);
-    const inside = e => e && e.tagName !== 'ARTICLE' && (scrolls(e) || inside(e.parentElement));
-    return [...document.querySelectorAll('article *')]
-        .filter(e => e.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
-        .filter(e => !inside(e) && !e.closest('mjx-assistive-mml'))
-        .map(e => e.tagName + ': ' + e.textContent.slice(0, 60));
-}"""
+STICKING_OUT = toml_table(__file__, "STICKING_OUT")
 """The parts of the text that reach over the right edge and are in no box that scrolls."""
 
-SCROLLING = """() => [...document.querySelectorAll('article :is(pre, mjx-container[display="true"], div.math)')]
-    .filter(e => e.clientWidth && e.scrollWidth > e.clientWidth + 1)
-    .map(e => e.tagName + ': ' + e.textContent.trim().slice(0, 60))"""
+SCROLLING = toml_table(__file__, "SCROLLING")
 """The code and the equations that are wider than their box."""
 
-WRONG_TABLES = """() => [...document.querySelectorAll('article table:has(thead)')].filter(table => {
-    const cells = [...table.querySelectorAll('tbody td:not(:first-child, .nothing)')];
-    const stacked = getComputedStyle(table).display === 'block';
-    return stacked !== table.classList.contains('stacked')
-        || !stacked && table.offsetWidth > table.parentElement.clientWidth + 1
-        || stacked && table.querySelector('thead').textContent.trim() && !cells.some(cell => cell.dataset.column);
-}).map(table => table.textContent.trim().slice(0, 60))"""
+WRONG_TABLES = toml_table(__file__, "WRONG_TABLES")
 """The tables that are cut off, or are stacked but do not say what their cells are."""
 
-WRONG_LIGHT = """dark => [...document.querySelectorAll('article img')]
-    .filter(e => getComputedStyle(e).filter.includes('invert(1)') != dark).map(e => e.src)"""
+WRONG_LIGHT = toml_table(__file__, "WRONG_LIGHT")
 """The pictures that are light in dark mode, or dark in light mode."""
 
-PROSE = """() => {
-    const copy = (document.querySelector('article') || document.createElement('p')).cloneNode(true);
-    copy.querySelectorAll('pre, code, mjx-container, script').forEach(e => e.remove());
-    return copy.textContent;
-}"""
+PROSE = toml_table(__file__, "PROSE")
 """The text without code, and without mathematics that is rendered."""
 UNRENDERED = re.compile(r"\\\(|\\\[|\$[^$\n]+\$|\\(frac|sum|bar|begin)")
 

@@ -5,16 +5,11 @@ import subprocess
 import sys
 
 import pytest
+from toml_cases import toml_table
 
 from minitransformer import testing
 
-CODE = """
-import sys
-before = set(sys.modules)
-import minitransformer.testing
-import json
-print(json.dumps(sorted(set(sys.modules) - before - {'json'})))
-"""
+CODE = toml_table(__file__, "CODE")
 
 
 def test_importing_the_checker_loads_numpy_and_little_else():

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from toml_cases import toml_table
 
 from minitransformer import pytest_plugin
 from minitransformer.testing.input_report import InputReport
@@ -13,23 +14,7 @@ from minitransformer.testing.input_report import InputReport
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.numpy_only("starts pytest, with checks on the host")
 
-FAKE = """
-    from collections import namedtuple
-    import pytest
-
-    Entry = namedtuple("Entry", "input index found expected")
-
-    class Report:
-        __module__ = "minitransformer.testing.examine"
-        inputs = []
-
-        def __init__(self, name, verdict="wrong", worst=Entry("x", (0, 2), 0.25, -0.25), cause="the sign is wrong"):
-            self.name, self.verdict, self.worst, self.cause = name, verdict, worst, cause
-
-    class CheckError(AssertionError):
-        def __init__(self, *arguments):
-            self.report = Report(*arguments)
-"""
+FAKE = toml_table(__file__, "FAKE")
 
 
 @pytest.fixture
@@ -45,46 +30,8 @@ def run(pytester, monkeypatch):
     return run
 
 
-TESTS = """
-    def test_sign():
-        raise CheckError("f")
-
-    def test_passes():
-        pass
-
-    def test_other():
-        assert 0
-
-    @pytest.fixture
-    def checked():
-        raise CheckError("wide", "not finite", Entry("w", (), 1e30, 2 + 1j), "")
-
-    def test_setup(checked): ...
-
-    def test_several():
-        raise ExceptionGroup("two", [CheckError("g", "kink", Entry("b", None, 1, 2)), CheckError("h", "mutates", None)])
-
-    def test_cause():
-        try:
-            raise CheckError("k")
-        except CheckError as error:
-            raise AssertionError("around it") from error
-
-    @pytest.mark.xfail
-    def test_expected():
-        raise CheckError("expected")
-"""
-TABLE = """\
-verdict     function  entry           backward  finite differences  test
-wrong       f         x[0, 2]         0.25      -0.25               {file}::test_sign
-            the sign is wrong
-kink        g         b, a direction  1         2                   {file}::test_several
-            the sign is wrong
-mutates     h                                                       {file}::test_several
-            the sign is wrong
-wrong       k         x[0, 2]         0.25      -0.25               {file}::test_cause
-            the sign is wrong
-not finite  wide      w               1e+30     2+1j                {file}::test_setup"""
+TESTS = toml_table(__file__, "TESTS")
+TABLE = toml_table(__file__, "TABLE")
 
 
 @pytest.mark.parametrize("options", [(), ("-n1",)])

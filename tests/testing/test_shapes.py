@@ -6,7 +6,7 @@ from contextlib import suppress
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from toml_cases import cases_from_toml
+from toml_cases import cases_from_toml, toml_table
 
 import minitransformer as mt
 from minitransformer.arrays import Shapes
@@ -38,13 +38,7 @@ def scaled(x, scale, shift=None):
     return x * scale if shift is None else x * scale + shift
 
 
-DOCUMENTED = """\
-    x : array, shape (..., D), D >= 1
-        The inputs.
-    scale : array, shape (D,)
-        Of each feature; see (1).
-    shift : array, the shape of x, optional
-        What is added."""
+DOCUMENTED = toml_table(__file__, "DOCUMENTED")
 OPERATION = operation(DOCUMENTED, scaled)
 
 

@@ -98,32 +98,7 @@ PLACES = [
 
 # Starts a process for each line that it reads, so that the package is imported once. Each of them never comes back from
 # a certain call of a function, if it is told one.
-PROGRAM = """
-import itertools, json, os, sys, time
-from minitransformer import durable
-from minitransformer.apps.cli import main
-from minitransformer.arrays import backend
-from minitransformer.training import trainer
-
-def stop_in(module, name, number):
-    calls, function = itertools.count(1), getattr(module, name)
-    def call(*arguments):
-        if next(calls) == number:
-            print("\\nthere", os.getpid(), flush=True)
-            time.sleep(60)
-        return function(*arguments)
-    setattr(module, name, call)
-
-for line in sys.stdin:
-    place, number, *arguments = json.loads(line)
-    child = os.fork()
-    if child == 0:
-        if place:
-            stop_in(trainer if place == "shared_step" else durable, place, number)
-        sys.exit(main(arguments))
-    _, status = os.waitpid(child, 0)
-    print("\\nended", os.waitstatus_to_exitcode(status), flush=True)
-"""
+PROGRAM = toml_table(__file__, "PROGRAM")
 
 
 def start(parent, folder, place=None, number=0):

@@ -8,7 +8,7 @@ from hashlib import sha256
 
 import numpy as np
 import pytest
-from toml_cases import cases_from_toml
+from toml_cases import cases_from_toml, toml_table
 
 from minitransformer.data import Words
 from minitransformer.tasks import Corpus, build
@@ -345,17 +345,7 @@ def test_a_changed_configuration_is_checked(folder, change, message):
         folder.configuration()
 
 
-OLD = """{
-  "d_model": 64, "n_heads": 4, "n_layers": 2, "d_ff": 256, "d_k": null, "d_v": null, "norm": "pre",
-  "positions": "sinusoidal", "attention_block": null, "recompute": false, "dropout": 0.1, "label_smoothing": 0.1,
-  "seed": 3, "workers": 2, "steps": 900, "batch_tokens": 2048, "accumulate": 1, "schedule": "warmup",
-  "warmup_steps": 250, "learning_rate_factor": 0.6, "peak": 0.001, "clip": null, "average_last": 300,
-  "evaluate_every": 150, "valid_pairs": 200, "save_every": null, "keep": 2, "best_by": "loss", "patience": null,
-  "train_pairs": 20000, "held_out": 2000, "source": null, "target": null, "valid_source": null, "valid_target": null,
-  "dictionary": null, "data": null, "source_tokens": "bpe", "target_tokens": "bpe", "vocabulary": null,
-  "min_count": null, "share_vocabulary": true, "longest": 100, "bleu_tokenize": "13a", "task": "numbers",
-  "task_options": {"to": "fr"}
-}"""
+OLD = toml_table(__file__, "OLD")
 """A configuration as runs had it before there was weight decay, and before options of the model were stored."""
 
 
