@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from toml_cases import toml_table
 
 ROOT = Path(__file__).parents[2]
 SHARED = ("__init__", "heads")  # heads.py serves two operations, whose derivations have its equations
@@ -121,12 +122,7 @@ def test_listings_find_their_lines(derivation):
         assert chosen.get("start-at", "") in ast.get_source_segment(source, node), chosen
 
 
-MEANINGS = {
-    "E": "table", "M": "mask", "R": "rows", "r": "row", "s": "scores?", "w": "weights?", "g": "gain", "m": "memory",
-    "p": "prob|distribution", "\\sigma": "standard deviation", "\\mu": "mean", "\\chi": "1", "\\tau": "scale",
-    "U": "state", "\\gamma": "factor", "\\eta": "threshold", "\\rho": "residual", "T_b": "block",
-    "A": "hidden units|factor",
-}  # fmt: skip
+MEANINGS = toml_table(__file__, "MEANINGS")
 """What a symbol must mean in the table of every derivation that has a row for it; the glossary has them all."""
 
 

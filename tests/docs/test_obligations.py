@@ -8,15 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from toml_cases import toml_table
 
 ROOT = Path(__file__).parents[2]
 RULE = '\n_rule("cube", lambda x: (x**3, (x,)), lambda d, x: 3 * d * x * x, doc="Return x³.")\n'
-NAMES = """from minitransformer import *; import minitransformer as mt
-assert cube is mt.cube is mt.Tensor.cube and "cube" in dir(mt) and "cube" in mt.autograd.__all__
-assert mt.cube.__doc__ == "Return x³."
-x = mt.Tensor([2.0], requires_grad=True)
-x.cube().backward()
-assert x.grad == 12"""
+NAMES = toml_table(__file__, "NAMES")
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from approved import check_approved
+from toml_cases import cases_from_toml
 
 from minitransformer.apps.cli import main
 from minitransformer.apps.learn import Book, find, judge_file
@@ -63,14 +64,7 @@ def test_each_step_moves_every_parameter(solved):
     assert (held_out[0], len({*held_out}), sum(held_out)) == (432, 100, 566144)
 
 
-@pytest.mark.parametrize(
-    ("name", "old", "new"),
-    [
-        ("softmax-backward", "d_y - row_sum", "d_y"),
-        ("residual-backward", "return d_s + ", "return "),
-        ("label-smoothing-backward", "/ len(q)", "/ len(q) ** 2"),
-    ],
-)
+@cases_from_toml
 def test_its_check_finds_a_wrong_function(solved, tmp_path, name, old, new):
     path = solved.path(find(name))
     path.write_text(path.read_text("utf-8").replace(old, new), "utf-8")

@@ -151,14 +151,7 @@ def test_the_limit_of_memory_is_the_earlier_one_afterwards():
         assert (inside[1], after) == (before[1], (limit, before[1]))
 
 
-@pytest.mark.parametrize(
-    ("dump", "place"),
-    [
-        ("Fatal Python error: x", "Line 2, in f,"),
-        ("Windows fatal exception: x", "Line 2, in f,"),
-        ("Stack", "Your code"),
-    ],
-)
+@cases_from_toml
 def test_a_line_that_ran_before_is_not_called_the_one_that_ended_python(tmp_path, dump, place):
     file, record = tmp_path / "a.py", tmp_path / "record"
     file.write_text("def f():\n    1 / 0\n")

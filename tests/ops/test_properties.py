@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from toml_cases import cases_from_toml
 
 import minitransformer as mt
 from minitransformer.arrays import asarray, to_numpy
@@ -161,16 +162,7 @@ def test_a_gradient_is_the_same_to_the_bit_whichever_others_are_needed(name):
             np.testing.assert_array_equal(gradients(example, [i])[i], together[i])
 
 
-@pytest.mark.parametrize(
-    ("name", "places"),
-    [
-        ("linear", (0, 1)),
-        ("low_rank_linear", (0, 1)),
-        ("feed_forward", (0, 1, 3)),
-        ("multi_head_attention", (0, 2, 3)),
-        ("grouped_query_attention", (0, 2, 3)),
-    ],
-)
+@cases_from_toml
 def test_a_gradient_that_is_not_needed_is_not_computed(name, places):
     operation = mt.ops.registry[name]
     for example in examples(operation):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from toml_cases import cases_from_toml
 
 from minitransformer import ops
 from minitransformer.apps.paper import paths
@@ -20,19 +21,9 @@ def test_only_steps_have_length():
     assert shortest_paths("softmax", [x, other], [y, far, near]).tolist() == [[1, 0], [3, np.inf], [1, np.inf]]
 
 
-@pytest.mark.parametrize(
-    ("name", "sizes", "chain", "layers", "path"),
-    [
-        ("self-attention", LayerSizes(9, 2, 3, 2), 1, 1, 1),
-        ("recurrent", LayerSizes(9, 2, 3, 2), 9, 1, 9),
-        ("convolutional", LayerSizes(9, 2, 3, 2), 1, 2, 2),
-        ("convolutional", LayerSizes(10, 2, 3, 2), 1, 3, 3),
-        ("convolutional", LayerSizes(16, 2, 2, 2), 1, 4, 4),
-        ("restricted self-attention", LayerSizes(9, 2, 3, 2), 1, 4, 4),
-        ("restricted self-attention", LayerSizes(9, 2, 3, 8), 1, 1, 1),
-    ],
-)
+@cases_from_toml
 def test_chains_and_paths(name, sizes, chain, layers, path):
+    sizes = LayerSizes(*sizes)
     operation = GRAPHS[name].operation.name
     assert longest_chain(operation, stack_layers(name, sizes, most=1)[-1]) == chain
     graph = stack_layers(name, sizes)
