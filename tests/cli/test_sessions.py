@@ -38,11 +38,11 @@ def prepare(solve=(), edit=(), write=None, open=None, encoding="utf-8"):
     for name, old, new in edit:
         assert find(name).solution.count(old) == 1
         Path("my-exercises", find(name).file).write_text(find(name).solution.replace(old, new), encoding="utf-8")
-    for path, text in (write or {}).items():
+    for hours, (path, text) in enumerate((write or {}).items()):
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         solution = re.fullmatch("<solution of (.*)>", text)
         Path(path).write_text(find(solution[1]).solution if solution else text, encoding=encoding)
-        os.utime(path, (1e9, 1e9))
+        os.utime(path, (0, 1e9 + 3600 * hours))
     if open is not None:
         done = [exercise.name for exercise in bank() if exercise.name not in open]
         progress = {"done": done, "hints": {}, "current": open[0]}

@@ -109,9 +109,9 @@ def _read_weights(args: argparse.Namespace, exercises: Sequence[Exercise]) -> di
     if not hasattr(args, "weights"):
         return {}
     with refusing(args, (LookupError, ValueError), before=f"--weights: {args.weights}: "):
-        weights = tomllib.loads(read_file(args.weights, grading.LARGEST).decode())
+        given = tomllib.loads(read_file(args.weights, grading.LARGEST).decode())
+        weights = {find(name).name: weight for name, weight in given.items()}
         for name, weight in weights.items():
-            find(name)
             if not isinstance(weight, int | float) or not 0 <= weight < 1000:
                 raise ValueError(f"{name} = {weight!r}, expected a number from 0 to 1000")
     return {one.name: float(weights[one.name]) for one in exercises if one.name in weights}
