@@ -3,6 +3,7 @@
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from toml_cases import cases_from_toml
@@ -43,6 +44,20 @@ def test_a_file_in_the_place_of_an_earlier_version_is_moved_and_not_made_anew(bo
     assert not old.exists()
 
 
+@pytest.mark.skipif(os.name == "nt", reason="makes links")
+def test_a_link_in_place_of_a_chapter_is_not_written_through(book, tmp_path):
+    chapter, earlier, elsewhere = book.path(SECOND).parent, book.folder / "77-chapter", tmp_path / "elsewhere"
+    book.path(SECOND).write_text("mine")
+    chapter.rename(elsewhere)
+    for link, act in ((chapter, lambda: book.reset(SECOND)), (earlier, lambda: Book.open(book.folder))):
+        link.symlink_to(elsewhere)
+        before = {path: path.read_text("utf-8") for path in elsewhere.iterdir()}
+        with pytest.raises(OSError, match="symbolic link"):
+            act()
+        assert {path: path.read_text("utf-8") for path in elsewhere.iterdir()} == before
+        link.unlink()
+
+
 def test_hints_come_one_after_the_other_and_the_last_one_again(book):
     hints = [book.next_hint(FIRST) for _ in range(len(FIRST.hints) + 2)]
     last = len(FIRST.hints)
@@ -51,9 +66,13 @@ def test_hints_come_one_after_the_other_and_the_last_one_again(book):
 
 def test_progress_is_kept(book):
     book.finish(FIRST)
-    book.next_hint(SECOND)
+    for exercise in (FIRST, SECOND):
+        book.next_hint(exercise)
     again = Book.open(book.folder)
-    assert (again.done, again.hints, again.current) == ({FIRST.name}, {SECOND.name: 1}, SECOND.name)
+    assert (again.done, again.hints, again.current) == ({FIRST.name}, {FIRST.name: 1, SECOND.name: 1}, SECOND.name)
+    again.reset(FIRST)  # in another terminal
+    book.reread()
+    assert (book.done, book.hints, book.current) == (set(), {SECOND.name: 1}, FIRST.name)
 
 
 def test_progress_of_exercises_that_are_gone_is_dropped(book):
@@ -118,6 +137,13 @@ def test_nothing_above_the_home_folder_and_nothing_of_another_program_is_found(t
     assert find_folder() == FOLDER
     Book.open(tmp_path / "home" / FOLDER)
     assert find_folder() == Path("..") / FOLDER
+
+    def stat(path, real=Path.stat, **options):
+        found = real(path, **options)
+        return SimpleNamespace(st_uid=found.st_uid + 1) if path == other.parent else found
+
+    monkeypatch.setattr(Path, "stat", stat)  # the folder above is another user's
+    assert find_folder() == FOLDER
 
 
 def test_a_folder_made_inside_itself_is_not_preferred(tmp_path, monkeypatch):

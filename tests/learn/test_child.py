@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import sysconfig
+import threading
 import time
 
 import pytest
@@ -50,9 +51,9 @@ def judge_elsewhere(path, text, options=""):
 
 
 def test_right_is_right_and_nothing_is_told(judge):
-    verdict, _, told = judge(EXERCISE.solution)
-    assert verdict.right
-    assert told == []
+    for text in (EXERCISE.solution, f"import sys\nsys.stdout.close()\n{EXERCISE.solution}"):
+        verdict, words, told = judge(text)
+        assert (verdict.right, told) == (True, []), words
     assert not judge(EXERCISE.text)[0].solved
 
 
@@ -132,6 +133,15 @@ def test_no_thread_reads_the_stack_while_it_changes(tmp_path):
     assert found == [usual.recv() + 1]  # the timer that ends it
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="hands a function to a fork")
+def test_the_time_limit_of_a_result_ends_with_it(tmp_path):
+    def work():
+        for _ in range(3):
+            yield sum(isinstance(one, threading.Timer) and not one.finished.is_set() for one in threading.enumerate())
+
+    assert [*child.run_in_child(work, [tmp_path], child.Limits(), tell=print)] == [1, 1, 1]
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits the memory")
 def test_the_limit_of_memory_is_the_earlier_one_afterwards():
     import resource
@@ -153,8 +163,8 @@ def test_the_limit_of_memory_is_the_earlier_one_afterwards():
 
 @cases_from_toml
 def test_a_line_that_ran_before_is_not_called_the_one_that_ended_python(tmp_path, dump, place):
-    file, record = tmp_path / "a.py", tmp_path / "record"
-    file.write_text("def f():\n    1 / 0\n")
-    record.write_text(f'{dump}\n\n  File "{file}", line 2 in f\n')
+    file, record = tmp_path / ("a" * 250) / ("b" * 250) / "a.py", tmp_path / "record"
+    shown = f'\n\n  File "{str(file)[:500]}...", line'  # as faulthandler shortens it
+    record.write_text(f"Stack{shown} 1 in f\n{dump}{shown} 2 in f\n")
     assert child.end_of([file], record, 3, child.Limits()).args[0].startswith(f"{place} ended Python with status 3")
     assert child.too_late([file], record, child.Limits()).args[0].startswith("Line 2, in f, was still running")

@@ -234,6 +234,8 @@ def test_a_training_with_more_steps_is_not_healthy(report):
     right, words = judge(report | {"score": 1.0, "rates": 251 * [0.01]}, "dropout-in-evaluation")
     assert not right
     assert "251 steps" in words
+    few = CAUSES["too-few-steps"].finding
+    assert [few({"rates": n * [0.01]})[0] for n in (199, 200)] == [True, False]
 
 
 def test_options_of_the_clinic_belong_to_the_clinic(tmp_path, capsys):
@@ -300,14 +302,6 @@ def test_a_row_is_exact_if_it_is_the_answer_up_to_the_end_token():
         ([5, 4, 4, END], 0),
     ):
         assert _score([[4, 5]], [written]) == score
-
-
-def test_rows_are_written_in_a_padded_batch_again_and_alone():
-    read = []
-    script = SimpleNamespace(write=lambda _, source: read.append(source) or [[END]] * len(source))
-    found = _writing(script, None, [[3, 4, 5]] * 10)
-    assert [source.shape for source in read] == [(10, 12), (2, 12), (1, 4), (1, 4)]
-    assert (found["score"], found["repeated"]) == (0, 1)
 
 
 def test_the_blank_score_is_that_of_a_model_without_weights():
@@ -458,7 +452,8 @@ def test_a_process_that_dies_or_never_ends_is_told(tmp_path, monkeypatch):
 
         def run(*_, timeout, env, end=end, **__):
             assert timeout == 7
-            assert env["OPENBLAS_NUM_THREADS"] == env["OMP_NUM_THREADS"] == "1"
+            assert (env["OPENBLAS_NUM_THREADS"], env["MINITRANSFORMER_BACKEND"]) == ("1", "numpy")
+            assert (env["OMP_NUM_THREADS"], env["PYTHONIOENCODING"]) == ("1", "utf-8")
             if isinstance(end, Exception):
                 raise end
             return end

@@ -130,6 +130,9 @@ def test_a_folder_remembers_its_language(tmp_path, capsys, monkeypatch):
     korean = (folder / second.file).read_text(encoding="utf-8")
     assert korean == say_source(second.text, "ko") != second.text
     assert is_open(second, folder / second.file)
+    (folder / second.file).write_text("")
+    cli.main(["learn", "reset", "chain-rule", "--folder", str(folder)])
+    assert (folder / second.file).read_text(encoding="utf-8") == korean
     capsys.readouterr()
     cli.main(["learn", "hint", "chain-rule", "--folder", str(folder)])
     assert "힌트 1/3:\n  d_u는 이미 있습니다." in capsys.readouterr().out

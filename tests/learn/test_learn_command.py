@@ -86,26 +86,6 @@ def test_next_goes_past_what_is_open_and_comes_back(learn, monkeypatch):
     assert "\n     read: tutorial 2; in a clone of the repository, `minitransformer tutorials 2` opens it\n" in text
 
 
-def test_reset_keeps_what_was_written(learn):
-    learn("list")
-    path = learn.folder / find("chain-rule").file
-    path.write_text("first try")
-    learn("reset", "chain-rule")
-    path.write_text("second try")
-    assert learn("reset", "chain-rule")[0] == 0
-    assert path.read_text() == find("chain-rule").text
-    kept = sorted(path.parent.glob("*chain_rule.kept-*"))
-    assert [one.read_text() for one in kept] == ["first try", "second try"]
-
-
-def test_progress_that_cannot_be_read_is_put_aside(learn):
-    learn("next")
-    progress = learn.folder / ".progress.json"
-    progress.write_text("{nonsense")
-    assert learn("list")[0] == 0
-    assert (learn.folder / ".progress.json.unreadable").read_text() == "{nonsense"
-
-
 def at_each_look(monkeypatch, *actions):
     """Do one thing more each time that the watcher looks at the files; it must not look again after the last."""
     todo = iter(actions)

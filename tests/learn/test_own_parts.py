@@ -4,6 +4,7 @@ import json
 import multiprocessing
 import pickle
 import re
+import sys
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -136,6 +137,14 @@ def test_the_shortest_of_several_steps_counts(solved, monkeypatch):
     monkeypatch.setattr(trials, "run_in_child", lambda *_, **__: steps)
     found = trial(solved)
     assert (found.engine, found.together, found.times, found.own_gradients) == (1.5, *steps[1])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="hands a function to a fork")
+def test_a_part_may_use_several_times_the_memory_of_all_values(tmp_path, monkeypatch):
+    monkeypatch.setattr(trials, "guard", lambda judge, files, memory: f"{memory}")
+    values = {"a": np.zeros(5), "b": np.zeros((3, 7))}
+    found = trials._examine_all(setting(solve(tmp_path, "warm-up")), ["warm-up"], values, LIMITS, print)
+    assert found == {"warm-up": f"{trials.MEMORY + 8 * 8 * (5 + 21)}"}
 
 
 def test_a_clock_gives_each_part_the_time_that_it_takes_by_itself(monkeypatch, tmp_path):
