@@ -41,6 +41,7 @@ from minitransformer.data import all_batches
 from minitransformer.decoding import length_penalty
 from minitransformer.decoding.sampling import keep_top_p
 from minitransformer.ops.grouped_query_attention import sum_groups
+from minitransformer.ops.rotary import Rotation
 from minitransformer.optim import warmup
 from minitransformer.sharding import Workers
 from minitransformer.stand_ins import in_use, reference, standing_in
@@ -390,6 +391,26 @@ def test_the_gates_are_found_again(solved, x):
     with Parts.open(solved).in_place():
         (found,) = ops.swiglu.backward(saved, d_y)
     np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+def unusual():
+    """Yield what operations return with options that no exercise has."""
+    rng = np.random.default_rng(5)
+    q, k, v, d_y = (rng.normal(size=(2, 3, 5, n)) for n in (4, 4, 6, 6))
+    mask, bias = rng.random((5, 5)) < 0.7, rng.normal(size=(3, 5, 5))
+    _, saved = ops.scaled_dot_product_attention.forward(q, k, v, mask, True, 2, bias=bias)
+    yield from ops.scaled_dot_product_attention.backward(saved, d_y)
+    y, saved = ops.rotary.forward(q, 3, rotation=Rotation(base=500.0))
+    yield from (y, *ops.rotary.backward(saved, k))
+    yield ops.sinusoidal_positions(5, 6, "float64", "interleaved", "d_model", 2)
+
+
+def test_options_that_no_exercise_has_are_the_engines(solved):
+    expected = [*unusual()]
+    with Parts.open(solved, {*PARTS} - {"scaled-scores", "causal-mask"}).in_place():
+        found = [*unusual()]
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-12)
 
 
 @pytest.mark.parametrize("model", WRONG)
