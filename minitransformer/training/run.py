@@ -39,15 +39,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from minitransformer.durable import (
-    PARTIAL,
-    check_folder,
-    flush_folder,
-    is_partial,
-    remove,
-    remove_partial,
-    write_durably,
-)
+from minitransformer import durable
 from minitransformer.files import FileError, read_file, read_json, reason
 from minitransformer.options import OptionError, Options
 from minitransformer.tasks.corpus import Tokenisers
@@ -58,7 +50,7 @@ from minitransformer.training.measurements import Measurements
 from minitransformer.training.options import TrainingOptions
 
 CONFIGURATION = "configuration.json"
-SETTING_UP = CONFIGURATION + PARTIAL
+SETTING_UP = CONFIGURATION + durable.PARTIAL
 """In a folder without a configuration: a run is being set up, or its process was killed during the setup."""
 PAIRS, TEXT = HELD_OUT = ("held_out.tsv", "held_out.txt")
 """The file with what is held out: one of these."""
@@ -108,7 +100,7 @@ class RunFolder:
     def is_empty(self) -> bool:
         """Return whether the folder has no entries, except unfinished files of killed processes."""
         try:
-            return all(map(is_partial, self.path.iterdir()))
+            return all(map(durable.is_partial, self.path.iterdir()))
         except OSError as error:
             raise RunError(f"cannot read {self.path}: {reason(error)}") from error
 
@@ -157,7 +149,7 @@ class RunFolder:
         """Write the scores before and after, as `adaptation` reads them."""
         text = json.dumps({what: both.flat() for what, both in scores.items()}, indent=1) + "\n"
         with writing(self.path):
-            write_durably(self.path / ADAPTATION, text.encode())
+            durable.write_durably(self.path / ADAPTATION, text.encode())
 
     def held_out(self) -> list[tuple[str, str]]:
         """Read the held-out pairs; a model of another program has none."""
@@ -186,15 +178,15 @@ class RunFolder:
         """
         self.measurements.flush()
         if self.average_path.exists():  # removed first: after a kill it must not lie beside a newer checkpoint
-            remove(self.average_path)
-            flush_folder(self.path)
+            durable.remove(self.average_path)
+            durable.flush_folder(self.path)
         return self.checkpoints.save(checkpoint, options)
 
     def remember(self, checkpoint: Checkpoint) -> None:
         """Write weights into the history."""
         with writing(self.path):
             self.history.path.mkdir(exist_ok=True)
-            check_folder(self.history.path)
+            durable.check_folder(self.history.path)
         write_checkpoint(self.history.file(checkpoint.state["step"]), checkpoint, durable=False)
 
     def last_checkpoints(self, n: int) -> list[Path]:
@@ -213,7 +205,7 @@ class RunFolder:
         with writing(self.path):
             self.history.clean()
             self.checkpoints.clean()
-            remove_partial(self.path)
+            durable.remove_partial(self.path)
 
     def _must_have(self, name: str) -> None:
         if not self.path.is_dir():

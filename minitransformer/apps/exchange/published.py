@@ -11,22 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from minitransformer import ops
+from minitransformer import ops, training
 from minitransformer.apps.exchange.reading import Fields
 from minitransformer.apps.exchange.writing import PROGRAMS, new_folder
 from minitransformer.arrays import Array, to_numpy
 from minitransformer.data import START, UNKNOWN, Pieces, Tokeniser, Vocabulary
 from minitransformer.files import FileError, read_file
 from minitransformer.tasks import Corpus, TextCorpus, build
-from minitransformer.training import (
-    Checkpoint,
-    Configuration,
-    Provenance,
-    RunFolder,
-    TrainingState,
-    create_run,
-    open_model,
-)
 
 ACTIVATIONS: dict[str, str] = PROGRAMS["activations"]
 """Our name of each activation."""
@@ -176,7 +167,7 @@ def find_sinusoidal(table: Array, stored: np.dtype[Any]) -> dict[str, Any] | Non
     return None
 
 
-def write_run(published: Published, out: Path) -> RunFolder:
+def write_run(published: Published, out: Path) -> training.RunFolder:
     """Write a run folder that holds a model of another program; it gets its name when all its files are written.
 
     Raises
@@ -189,8 +180,8 @@ def write_run(published: Published, out: Path) -> RunFolder:
     source, target = published.source, published.target
     try:
         task = build("characters" if published.decoder_only else "text")
-        configuration = Configuration.of_task(task, **published.model, **published.search)
-        open_model(configuration, source, target, published.state)
+        configuration = training.Configuration.of_task(task, **published.model, **published.search)
+        training.open_model(configuration, source, target, published.state)
     except ValueError as error:
         raise FileError(f"the model cannot be built: {error}") from error
     if published.decoder_only:
@@ -201,8 +192,8 @@ def write_run(published: Published, out: Path) -> RunFolder:
         )
     else:
         corpus = Corpus(source=source, target=target, train=[], ids=[], valid=[], held_out=[], example="")
-    state = TrainingState(provenance=Provenance.of(configuration, corpus).flat())
+    state = training.TrainingState(provenance=training.Provenance.of(configuration, corpus).flat())
     with new_folder(out) as aside:
-        folder = create_run(aside, configuration, corpus)
-        folder.save(Checkpoint(dict(published.state), {}, {}, state.flat()), configuration.training)
-    return RunFolder(out)
+        folder = training.create_run(aside, configuration, corpus)
+        folder.save(training.Checkpoint(dict(published.state), {}, {}, state.flat()), configuration.training)
+    return training.RunFolder(out)

@@ -19,18 +19,9 @@ from typing import Any
 import numpy as np
 
 from minitransformer import ops
+from minitransformer.apps.exchange import writing
 from minitransformer.apps.exchange.ctranslate2 import ACTIVATIONS, SEARCH, layer_norm, parameters
 from minitransformer.apps.exchange.published import NEVER_WRITTEN
-from minitransformer.apps.exchange.writing import (
-    CARRIED,
-    CARRIED_RULES,
-    ExportError,
-    head_sizes,
-    new_folder,
-    require_carried,
-    require_same,
-    sentencepiece_models,
-)
 from minitransformer.arrays import Array, to_numpy
 from minitransformer.data import END, PAD, START, MissingExtraError, Tokeniser
 from minitransformer.decoding import SearchOptions
@@ -74,7 +65,7 @@ def write_ctranslate2(run: TrainedRun, out: Path, quantization: str | None = Non
         If the folder exists already, or cannot be written.
     """
     if isinstance(run.model, LanguageModel):
-        raise ExportError(
+        raise writing.ExportError(
             "found a model that continues texts, expected one that translates; if it has a tokenizer.json, write it "
             "with --to huggingface and convert that folder: ct2-transformers-converter --model FOLDER --output_dir NEW"
         )
@@ -83,17 +74,16 @@ def write_ctranslate2(run: TrainedRun, out: Path, quantization: str | None = Non
         ("norm", options.norm, ("post", "pre")),
         ("positions", options.positions, ("sinusoidal", "learned")),
         ("activation", options.activation, tuple(ACTIVATIONS.values())),
-        *head_sizes(options),
+        *writing.head_sizes(options),
     )
-    require_same("CTranslate2", options_there)
-    require_carried("CTranslate2", options, CARRIED.union(ALSO_CARRIED, (name for name, *_ in options_there)))
-    require_carried("CTranslate2", run.options.search, CARRIED_RULES)
+    writing.require_same("CTranslate2", options, options_there, ALSO_CARRIED)
+    writing.require_carried("CTranslate2", run.options.search, writing.CARRIED_RULES)
     try:
         specs, model_spec = import_module("ctranslate2.specs"), import_module("ctranslate2.specs.model_spec")
     except ImportError as error:
         raise MissingExtraError("an export to CTranslate2", "ctranslate2", "models") from error
-    models, kinds = sentencepiece_models(run)
-    with new_folder(out) as aside:
+    models, kinds = writing.sentencepiece_models(run)
+    with writing.new_folder(out) as aside:
         spec = _specification(specs, options)
         _add_vocabularies(spec, run)
         for name, value in _variables(run, _unknown(run)):

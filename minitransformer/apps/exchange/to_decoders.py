@@ -12,17 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from minitransformer.apps.exchange import writing
 from minitransformer.apps.exchange.decoders import CLASSES, parameters
 from minitransformer.apps.exchange.published import ACTIVATIONS
-from minitransformer.apps.exchange.writing import (
-    CARRIED,
-    PROGRAMS,
-    ExportError,
-    head_sizes,
-    require_carried,
-    require_same,
-    write_folder,
-)
 from minitransformer.arrays import Array
 from minitransformer.data import END, START, UNKNOWN, TokenizerJson, read_tokenizer
 from minitransformer.nn import ModelOptions
@@ -41,10 +33,10 @@ def write_decoder(run: TrainedRun, out: Path) -> list[str]:
     """
     o, tokeniser = run.model.options, run.target
     kind = "gpt2" if o.norm != "rms" else "qwen2" if o.attention_bias == "inputs" else "llama"
-    program, layout = CLASSES[kind], PROGRAMS["gpt2" if kind == "gpt2" else "llama"]
+    program, layout = CLASSES[kind], writing.PROGRAMS["gpt2" if kind == "gpt2" else "llama"]
     _check(program, layout, o)
     if not isinstance(tokeniser, TokenizerJson):
-        raise ExportError(
+        raise writing.ExportError(
             f"{program} reads tokens of a tokenizer.json, found tokens of the kind {tokeniser.kind}; only a model that "
             "was imported with one, or trained on from one, can be written for it"
         )
@@ -52,12 +44,12 @@ def write_decoder(run: TrainedRun, out: Path) -> list[str]:
     state, window = run.model.state_dict(), run.options.data.window
     table, bias = state["target_embedding.table"], state.get("output_bias", np.zeros(len(tokeniser)))
     if bias[rows].any():
-        raise ExportError(
+        raise writing.ExportError(
             f"{program} has no biases of logits, found some that were trained; this model cannot be written for it"
         )
     begin, end = tokeniser.specials[START], tokeniser.specials[END]
     if o.start_token and begin is None and (table[START] != table[END]).any():
-        raise ExportError(
+        raise writing.ExportError(
             f"{program} has one token for start and end, found two with different embeddings; this model cannot be "
             "written for it"
         )
@@ -92,7 +84,7 @@ def write_decoder(run: TrainedRun, out: Path) -> list[str]:
         },
         "tokenizer.json": tokeniser.model.encode(),
     }
-    write_folder(out, files, dict(_tensors(layout, o, state, rows)))
+    writing.write_folder(out, files, dict(_tensors(layout, o, state, rows)))
     return [] if kind == "gpt2" else [f"config.json says that a text has at most {window:,} tokens, as this run does"]
 
 
@@ -100,14 +92,16 @@ def _check(program: str, layout: Mapping[str, Any], options: ModelOptions) -> No
     """Raise an ExportError if the model computes what a class of transformers cannot."""
     sizes: list[tuple[str, Any, Any]] = [("d_v", options.value_size, options.key_size)]
     if layout["options"]["norm"] == "pre":
-        sizes = [*head_sizes(options), ("activation", options.activation, tuple(dict.fromkeys(ACTIVATIONS.values())))]
+        sizes = [
+            *writing.head_sizes(options),
+            ("activation", options.activation, tuple(dict.fromkeys(ACTIVATIONS.values()))),
+        ]
     options_there = [
         *((name, getattr(options, name), value) for name, value in layout["options"].items()),
         ("final_norm", options.has_final_norm, True),
         *sizes,
     ]
-    require_same(program, options_there)
-    require_carried(program, options, CARRIED.union(layout["carried"], (name for name, *_ in options_there)))
+    writing.require_same(program, options, options_there, layout["carried"])
 
 
 def _tensors(

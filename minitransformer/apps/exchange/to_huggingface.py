@@ -14,18 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from minitransformer.apps.exchange import writing
 from minitransformer.apps.exchange.huggingface import parameters
 from minitransformer.apps.exchange.published import ACTIVATIONS
 from minitransformer.apps.exchange.to_decoders import write_decoder
-from minitransformer.apps.exchange.writing import (
-    CARRIED,
-    CARRIED_RULES,
-    head_sizes,
-    require_carried,
-    require_same,
-    sentencepiece_models,
-    write_folder,
-)
 from minitransformer.arrays import Array
 from minitransformer.data import END, PAD, START, UNKNOWN, Tokeniser
 from minitransformer.decoding import SearchOptions
@@ -66,15 +58,15 @@ def write_huggingface(run: TrainedRun, out: Path) -> list[str]:
     _check(options)
     state = run.transformer.state_dict()
     tensors = dict(_tensors(state, options))
-    require_carried("MarianMTModel", run.options.search, CARRIED_RULES)
+    writing.require_carried("MarianMTModel", run.options.search, writing.CARRIED_RULES)
     generation, notes = _generation(run.options.search)
     files: dict[str, Any] = {"config.json": _config(run, state), "generation_config.json": generation}
-    models, kinds = sentencepiece_models(run)
+    models, kinds = writing.sentencepiece_models(run)
     if models:
         files |= _vocabularies(run.source, run.target)
     else:
         notes.append(f"tokens of the kind {kinds} have no tokeniser there: give the ids of this run")
-    write_folder(out, files | models, tensors)
+    writing.write_folder(out, files | models, tensors)
     return notes
 
 
@@ -89,10 +81,9 @@ def _check(options: ModelOptions) -> None:
         ("position_scale", options.position_scale, "d_model"),
         ("source_end", options.source_end, True),
         ("layer_norm_eps", options.layer_norm_eps, 1e-5),
-        *head_sizes(options),
+        *writing.head_sizes(options),
     )
-    require_same("MarianMTModel", options_there)
-    require_carried("MarianMTModel", options, CARRIED.union(name for name, *_ in options_there))
+    writing.require_same("MarianMTModel", options, options_there)
 
 
 def _tensors(state: Mapping[str, Array], options: ModelOptions) -> Iterator[tuple[str, Array]]:

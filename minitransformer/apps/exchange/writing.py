@@ -27,18 +27,22 @@ class ExportError(ValueError):
     """A model computes what the other program cannot."""
 
 
-def require_same(program: str, options: Sequence[tuple[str, Any, Any]]) -> None:
-    """Raise an ExportError unless each option, given with its value, has the only value that a program knows.
+def require_same(
+    program: str, options: ModelOptions, known_there: Sequence[tuple[str, Any, Any]], carried: Iterable[str] = ()
+) -> None:
+    """Raise an ExportError if a model has options that a program does not know.
 
-    There may also be a tuple of values that it knows.
+    Each option in ``known_there``, given with its value, must have the only value that the program knows, or one of a
+    tuple. Those in ``carried``, and those that every program carries, are free; all others must be at their defaults.
     """
-    for name, found, expected in options:
+    for name, found, expected in known_there:
         known = expected if isinstance(expected, tuple) else (expected,)
         if found not in known:
             raise ExportError(
                 f"{program} has only {name} {' or '.join(map(repr, known))}, found {found!r}; this model cannot be "
                 "written for it"
             )
+    require_carried(program, options, CARRIED.union(carried, (name for name, *_ in known_there)))
 
 
 PROGRAMS = read_toml(Path(__file__).with_name("programs.toml"))
