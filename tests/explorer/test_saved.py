@@ -65,7 +65,7 @@ OBJECTIVE = {"kind": "log_probability", "position": 0, "token": 5}
         ("session", TEXTS, OBJECTIVE, True, False, [0, 2]),
         ("session", TEXTS[1:], OBJECTIVE, False, False, [2]),
         ("session", TEXTS, None, True, True, [0, 1]),
-        ("session", TEXTS, OBJECTIVE, False, "for one of the sentences", [0, 1]),
+        ("session", ["one", *TEXTS], OBJECTIVE, False, "for one of the sentences", [0, 1]),
         ("text_session", ["x1 = "], None, False, True, [0, 1]),
     ],
 )
@@ -156,7 +156,13 @@ def test_long_sentences_of_large_models_have_fewer_differences(n_parameters, n):
         {"key": f"{i}", "place": ("encoder.layers.0.residual1", "encoder.layers.0.feed_forward")[i % 2], **one}
         for i in range(24)
     ]
-    answer = {"steps": steps, "parameters": [{"key": "w", **one}] * 6, "source": [{}] * 128, "target_in": [{}] * 128}
+    without = [{"key": "empty", **one, "shape": [3, 0]}, {"key": "unused", **one, "gradient": None}]
+    answer = {
+        "steps": steps,
+        "parameters": [{"key": "w", **one}] * 6 + without,
+        "source": [{}] * 128,
+        "target_in": [{}] * 128,
+    }
     found = saved._gradients(answer, n_parameters, few=False)
     assert len(found) == n
     if n < 30:
@@ -172,7 +178,7 @@ def test_of_a_large_model_the_file_holds_a_part_of_each_matrix(tmp_path, session
     table, chosen = "source_embedding.table", [W_OUT, "source_embedding.table"]
     external = limit == "LARGEST_VOCABULARY"
     page, *beside = save(
-        tmp_path / "page.html", session, TEXTS[:1], external=external, progress=lambda gradients: chosen
+        tmp_path / "page.html", session, TEXTS[::-1], external=external, progress=lambda gradients: chosen
     )
     data = read(page)
     assert data["left_out"] == saved.left_out(session)
@@ -182,11 +188,13 @@ def test_of_a_large_model_the_file_holds_a_part_of_each_matrix(tmp_path, session
         "columns of each matrix. Along a vocabulary, it holds the tokens of the text and the best alternatives to "
         "them. Statistics are those of whole matrices."
     )
-    [sentence] = [unpack(file.read_text().split('"')[1]) for file in beside] or data["sentences"]
-    [found] = sentence["traces"]
-    tokens = {one["id"] for name in ("source", "target_in", "target_out") for one in trace[name]}
-    for one in sentence["translate"]["tokens"]:
-        tokens |= {one["id"], *(other["id"] for other in one["alternatives"])}
+    sentences = [unpack(file.read_text().split('"')[1]) for file in beside] or data["sentences"]
+    tokens = set()  # of both sentences
+    for sentence in sentences:
+        [found] = sentence["traces"]
+        tokens |= {one["id"] for name in ("source", "target_in", "target_out") for one in found["answer"][name]}
+        for one in sentence["translate"]["tokens"]:
+            tokens |= {one["id"], *(other["id"] for other in one["alternatives"])}
     vocabularies = len(session.run.source), len(session.run.target)
     for key, tensor in (found["tensors"] | data["parameters"]).items():
         stored = found["arrays"][tensor["array"]] if "array" in tensor else tensor
@@ -208,9 +216,13 @@ def test_of_a_large_model_the_file_holds_a_part_of_each_matrix(tmp_path, session
     assert any("rows" in stored for stored in found["arrays"])
     assert "rows" in data["parameters"][table]
     for one in found["differences"]:
-        places = found["arrays"][found["tensors"][f"d:{one['key']}"]["array"]]
-        assert one["index"][0] in places.get("rows", range(10))
-        assert one["index"][1] in places.get("columns", range(10))
+        gradient, places = (of[f"d:{one['key']}"] for of in (session._find_trace(trace["id"]).trace, found["tensors"]))
+        where = found["arrays"][places["array"]]
+        rows, columns = (where.get(name, range(n)) for name, n in zip(("rows", "columns"), gradient.shape, strict=True))
+        size = max(abs(gradient[row, column]) for row in rows for column in columns)
+        assert one["index"][0] in rows
+        assert one["index"][1] in columns
+        assert abs(gradient[tuple(one["index"])]) == size
 
 
 @pytest.mark.parametrize("numbers", [saved._Floats(), saved._Halves(), saved._Parts((20, 24))])

@@ -37,7 +37,7 @@ for name, configuration in OURS_ALONE["configurations"].items():
         configuration["anatomy"]["shares"]["the rest"] += 0.75  # measured apart, they may exceed the whole
         configuration["programs"]["eager"] = configuration["programs"]["compiled"]
         configuration["programs"]["ours"] |= {"median": 1.25, "peak": 2**31}
-METRICS = [*metrics(100, 40), *(evaluation(step, 0.5) | {"valid_loss": 90 / step, "bleu": step} for step in (40, 80))]
+METRICS = [*metrics(160, 40), *(evaluation(step, 0.5) | {"valid_loss": 90 / step, "bleu": step} for step in (40, 80))]
 BOX = Box("sub-layer", [Row("mine", "yours", "1 ms"), Row("its", "engine", "2 ms"), Row("no", "wrong", "")], True)
 STACKS = {"encoder": [BOX], "decoder": [BOX, Box("cross-attention", [Row("words", "", "")], True)]}
 STACKS |= {"training": [Box("loss", [Row("sum", "yours", "")], False)], "decoding": [Box("beam", [], False)]}
@@ -92,7 +92,8 @@ PICTURES = {
     "changes above the base": lambda: plots.changes_picture(changes_of(1.2, 1.4)),
     "changes twofold": lambda: plots.changes_picture(changes_of(0.61, 1.05, 0.9)),
     "training": lambda: saved(training_curves, METRICS, PATH, "a title"),
-    "short training": lambda: curves_figure([training(step, 5 - step) for step in (1, 2, 4)]),
+    "training without held-out pairs": lambda: curves_figure(metrics(60, 400)),
+    "short training": lambda: curves_figure([training(*line) for line in ((1, 10), (2, 3), (4, 1))]),
     "heads": lambda: plots.heads_picture(distinct(made_up.HEADS)),
     "parts": lambda: saved(model_parts, STACKS, PATH),
     "losses": lambda: saved(
@@ -145,7 +146,9 @@ def of_legend(legend, axes=None):
     texts, box = legend.get_texts(), legend._bbox_to_anchor
     box = few(box.transformed(axes.transAxes.inverted()).extents) if axes and box else ""
     names = [text.get_text() for text in texts]
-    return f"legend {names} {legend._ncols} {legend._loc} {texts[0].get_size()} {legend.get_frame_on()} {box}"
+    samples = [hexes(getattr(one, "get_color", getattr(one, "get_facecolor", None))()) for one in legend.legend_handles]
+    look = f"{legend._ncols} {legend._loc} {texts[0].get_size()} {legend.get_frame_on()}"
+    return f"legend {[*zip(names, samples, strict=True)]} {look} {box}"
 
 
 def in_words(figure):
@@ -160,7 +163,7 @@ def in_words(figure):
     yield from map(of_legend, figure.legends)
     for axes in filter(lambda axes: axes.get_visible(), figure.axes):
         titles = [text for text in (axes._left_title, axes.title, axes._right_title) if text.get_text()]
-        title = " ".join(map(written, titles))
+        title = " ".join(map(written, titles)) + f" {axes.titleOffsetTrans._t[1] * 72:g}" * bool(titles)
         spines = [name for name, spine in axes.spines.items() if spine.get_visible()]
         looks = {(hexes(axes.spines[name].get_edgecolor()), axes.spines[name].get_linewidth()) for name in spines}
         beside = [label.get_text() for inner in axes.child_axes for label in inner.get_yticklabels()]
@@ -189,7 +192,7 @@ def in_words(figure):
             look = f"{line.get_linestyle()} {line.get_marker()} {line.get_linewidth():g} {line.get_markersize():g}"
             label = "" if line.get_label()[0] == "_" else line.get_label()
             look += f" {line.get_alpha()} {line.get_zorder():g} {line.get_markeredgewidth():g} {line.get_clip_on()}"
-            look += f" {line._unscaled_dash_pattern[1] or ''}"
+            look += f" {line._unscaled_dash_pattern[1] or line.get_solid_capstyle().replace('projecting', '')}"
             yield f"  line {label!r} {hexes(line.get_color())} {look}"
             yield f"    x {few(line.get_xdata())}, y {few(line.get_ydata())}"
         for patch in axes.patches:
@@ -198,7 +201,8 @@ def in_words(figure):
             yield f"  patch {colours} {look} {extents([patch.get_path()], patch.get_patch_transform())}"
         for area in axes.collections:
             colours = hexes(*area.get_facecolor(), *area.get_edgecolor())
-            look = f"{area.get_alpha()} {area.get_zorder():g} {few(area.get_linewidths())}"
+            widths, sizes = few(area.get_linewidths()), few(getattr(area, "get_sizes", list)())
+            look = f"{area.get_alpha()} {area.get_zorder():g} {widths} {sizes}"
             yield f"  area {colours} {look} {few(area.get_offsets())} {extents(area.get_paths())}"
         for image in axes.images:
             look = f"{image.get_cmap().name} {image.get_interpolation()} {image.get_clim()} {image.get_array().shape}"
@@ -207,7 +211,10 @@ def in_words(figure):
             arrow = getattr(text, "arrow_patch", None)
             from_to = f" from {few(text.xyann)} {text.xycoords}" if hasattr(text, "xyann") else ""
             from_to += (
-                f" {hexes(arrow.get_edgecolor())} {arrow.get_linewidth():g} {arrow.get_zorder():g}" if arrow else ""
+                f" {hexes(arrow.get_edgecolor())} {arrow.get_linewidth():g} {arrow.get_zorder():g} "
+                f"{arrow.get_mutation_scale():g} {arrow.shrinkA:g} {arrow.shrinkB:g}"
+                if arrow
+                else ""
             )
             yield f"  {written(text)} {few(getattr(text, 'xy', text.get_position()))}{from_to}"
         if legend := axes.get_legend():
