@@ -54,8 +54,8 @@ function attention(queries, keys) {
   };
 }
 
-/** Return the trace of a model, of its source and target ids; alone: of a decoder without an encoder. */
-export function traceOf({ objective = { kind: "loss" }, edits = [], source = [4, 5, 6, 2], target = [4, 5, 2], alone = false, norm = "post", id = "trace" } = {}) {
+/** Return the trace of a model, of its source and target ids; alone: of a decoder without an encoder; layers: the numbers of those of the encoder. */
+export function traceOf({ objective = { kind: "loss" }, edits = [], source = [4, 5, 6, 2], target = [4, 5, 2], alone = false, norm = "post", layers = [0], id = "trace" } = {}) {
   const steps = [], parameters = new Map(), n = target.length, most = TARGETS.length;
   const add = (key, inputs, shape, { forward = [], backward = [] } = {}, options = {}, line = null) => {
     const slash = key.indexOf("/"), place = key.slice(0, slash), operation = key.slice(slash + 1).replace(/\.\d+$/, "");
@@ -89,8 +89,11 @@ export function traceOf({ objective = { kind: "loss" }, edits = [], source = [4,
   };
   let memory = null;
   if (!alone) {
-    const x = residual("encoder.layers.0.residual1", embed("source_embedding", source, SOURCES), (from) => attend("encoder.layers.0.self_attention", from, null, false));
-    memory = residual("encoder.layers.0.residual2", x, (from) => feed("encoder.layers.0.feed_forward", from));
+    memory = embed("source_embedding", source, SOURCES);
+    for (const layer of layers.map((i) => `encoder.layers.${i}`)) {
+      memory = residual(`${layer}.residual1`, memory, (from) => attend(`${layer}.self_attention`, from, null, false));
+      memory = residual(`${layer}.residual2`, memory, (from) => feed(`${layer}.feed_forward`, from));
+    }
   }
   let x = residual("decoder.layers.0.residual1", embed("target_embedding", target, TARGETS), (from) => attend("decoder.layers.0.self_attention", from, null, true));
   if (!alone) x = residual("decoder.layers.0.residual2", x, (from) => attend("decoder.layers.0.cross_attention", from, memory, false));
@@ -157,7 +160,7 @@ export const difference = { value: 0.123456789, gradient: 0.25, estimate: 0.2500
 
 /** Return weights, gradients and attention at each checkpoint. */
 export function trainingOf(key = "", { steps = [10, 20, 30] } = {}, text = TEXT) {
-  const norms = (factor) => Object.fromEntries(["encoder.layers.0.feed_forward.w1", "encoder.layers.0.feed_forward.b1", "decoder.layers.0.feed_forward.w1", "target_embedding.table"]
+  const norms = (factor) => Object.fromEntries(["encoder.layers.0.feed_forward.w1", "encoder.layers.0.feed_forward.b1", "decoder.layers.10.feed_forward.w1", "target_embedding.table"]
     .map((name, i) => [name, steps.map((step) => factor * (i + 1) * step)]));
   const places = [["encoder.layers.0.self_attention", 4, 4], ["decoder.layers.0.self_attention", 3, 3], ["decoder.layers.0.cross_attention", 3, 4]].filter(([place]) => place.startsWith(key));
   return { steps, loss: steps.map((step) => (15 + text.length) / step), translations: steps.map((step) => `${text === TEXT ? "zwei" : text} ${step}`), norms: norms(0.1), gradient_norms: norms(1e-4),
@@ -185,12 +188,13 @@ formulas.add = { forward: "<math><mi>z</mi><mo>=</mo><mi onclick=\"x\" href=\"y\
 
 /** Return what a saved file holds: one sentence, or two, with all its tensors and one difference. */
 export function savedOf({ many = false } = {}) {
-  const trace = traceOf(), model = modelOf(), tensors = {}, arrays = [];
+  const trace = traceOf(), model = modelOf(), tensors = {}, arrays = [], others = [];
   for (const { key, shape } of trace.steps.flatMap((step) => [step, ...step.forward, ...step.backward, { ...step, key: `d:${step.key}` }])) {
     tensors[key] = { shape, array: arrays.push({ type: "float32", values: base64(valuesOf(key, shape)) }) - 1 };
+    others.push({ type: "float32", values: base64([...valuesOf(key, shape)].reverse()) });
   }
   const parameters = Object.fromEntries(trace.parameters.map(({ key, shape }) => [key, { shape, type: "float32", values: base64(valuesOf(key, shape)) }]));
   const step = "decoder.layers.0.feed_forward/feed_forward", differences = [{ key: step, index: [0, 1, 2], ...difference }];
   const sentence = { text: TEXT, translate: translationOf({ beam: 2 }), training: null, traces: [{ objective: { kind: "loss" }, answer: trace, tensors, arrays, differences }] };
-  return { model: { ...model, checkpoints: [10] }, sources, formulas, parameters, sentences: [sentence, ...(many ? [{ ...sentence, text: "small words", translate: translationOf({ edits: [0] }), traces: [{ ...sentence.traces[0], answer: { ...trace, id: "other" } }] }] : [])] };
+  return { model: { ...model, checkpoints: [10] }, sources, formulas, parameters, sentences: [sentence, ...(many ? [{ ...sentence, text: "small words", translate: translationOf({ edits: [0] }), traces: [{ ...sentence.traces[0], answer: { ...trace, id: "other" }, arrays: others }] }] : [])] };
 }

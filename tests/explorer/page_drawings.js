@@ -90,6 +90,8 @@ const CASES = {
   "training-refused": [{ view: "training" }, ["training"], { refuse: (name) => (name === "training" ? [400, { error: "training: found `x`" }] : null) }],
   "figure-low": [{ block: CROSS }, ["figure"], { height: 560 }],
   ...Object.fromEntries([700, 900, 1100].map((height) => [`figure-deep-${height}`, [{ block: "encoder.layers.0.self_attention" }, ["figure"], { height, model: { layers: 2 } }]])),
+  "figure-ten": [{ block: "encoder.layers.10.feed_forward", edits: [{ kind: "layer_off", place: "encoder.layers.1" }, ...[9, 1, 10].map((head) => ({ kind: "head_off", step: "decoder.layers.11.cross_attention/multi_head_attention", head }))] }, ["figure"], { height: 1100, model: { layers: 12, options: { n_heads: 12 } }, trace: { layers: [0, 1, 10] } }],
+  "block-ten": [block("encoder.layers.10"), ["block"], { model: { layers: 12 }, trace: { layers: [0, 1, 10] } }],
   "figure-options": [{ side: "backward" }, ["figure"], { model: { options: { norm: "rms", positions: "rotary", n_kv_heads: 1, n_heads: 2 } }, trace: { norm: "pre" } }],
   "letters": [{ view: "attention" }, ["attention", "translate"], { rename: (text) => [...text][0] }],
   "long-words": [{ view: "attention" }, ["attention", "translate"], { rename: (text) => text.repeat(4) }],
