@@ -93,7 +93,12 @@ PICTURES = {
     "changes twofold": lambda: plots.changes_picture(changes_of(0.61, 1.05, 0.9)),
     "training": lambda: saved(training_curves, METRICS, PATH, "a title"),
     "training without held-out pairs": lambda: curves_figure(metrics(60, 400)),
-    "short training": lambda: curves_figure([training(*line) for line in ((1, 10), (2, 3), (4, 1))]),
+    "short training": lambda: curves_figure(
+        [{**training(1, 10), "learning_rate": np.nan}, training(2, 3), training(4, 1)]
+    ),
+    "training that diverges": lambda: curves_figure(
+        [training(step, loss) | {"learning_rate": 0.0} for step, loss in ((1, 3.0), (2, np.inf), (3, np.nan))]
+    ),
     "heads": lambda: plots.heads_picture(distinct(made_up.HEADS)),
     "parts": lambda: saved(model_parts, STACKS, PATH),
     "losses": lambda: saved(
