@@ -238,7 +238,8 @@ class Reference:
         steps_near = [
             one.key
             for one in traces[0].steps
-            if "attention" in one.name and (not key or one.place.startswith(f"{key}.") or key.startswith(one.place))
+            if "attention" in one.name
+            and (not key or one.place.startswith(f"{key}.") or f"{key}.".startswith(f"{one.place}."))
         ]
         return {
             "steps": steps,
@@ -283,6 +284,7 @@ MODELS = {
         **{"longest": 14, "max_length": 15, "save_every": 2, "keep": 1},  # one checkpoint is left beside the history
     },
     "later": LATER,
+    "deep": {"n_layers": 11, "n_decoder_layers": 1, "d_model": 4, "d_ff": 4},
     "published": {
         **{"activation": "silu", "output_bias": True, "final_norm": True, "n_decoder_layers": 2},
         **{"position_layout": "halves", "attention_bias": True, "norm": "pre"},

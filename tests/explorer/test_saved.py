@@ -236,7 +236,7 @@ def test_arrays_of_the_same_bytes_stay_apart(numbers, monkeypatch):
         step |= {"operation": f"step {i}", "forward": [{"key": f"{i}", "function": f"forward {i}"}]}
         step |= {"backward": [{"key": f"{i}", "function": f"backward {i}"}]}
     lists = {name: [{"id": token} for token in (1, 3, 20, 22)] for name in ("source", "target_in", "target_out")}
-    answer = {"id": "t", "steps": steps, "parameters": [], **lists}
+    answer = {"id": "t", "steps": steps, "parameters": [{"key": "unused", "gradient": None}], **lists}
     session = SimpleNamespace(
         translate=lambda body: {"tokens": [], "tree": None, "beam": body.get("beam")}, trace=lambda body: answer,
         array=lambda trace, key: arrays[int(key)], models=SimpleNamespace(steps=list),

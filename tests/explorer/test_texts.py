@@ -1,5 +1,7 @@
 """A run that continues texts, in the explorer: the same requests, with no source and no cross-attention."""
 
+from types import SimpleNamespace
+
 import pytest
 from toml_cases import cases_from_toml
 
@@ -47,6 +49,14 @@ def test_what_cannot_be_answered_is_refused(text_session, body, said):
     with pytest.raises(RequestError) as caught:
         text_session.translate(body)
     assert str(caught.value) == said
+
+
+def test_examples_are_whole_lines_of_a_fitting_length_each_once(text_session, monkeypatch):
+    lines = ["of the line", "a" * 7, "b" * 8, "c" * 8 + "  ", "b" * 8, "d" * 7 + "  ", "e" * 59 + " ", "f" * 60]
+    lines += [f"line {number:03}" for number in range(20)]
+    folder = SimpleNamespace(held_out_text=lambda: "\n".join(lines))
+    monkeypatch.setattr(text_session.reading, "folder", folder)
+    assert text_session.reading.examples() == ["b" * 8, "c" * 8, "e" * 59, *lines[8:17]]
 
 
 def test_unknown_characters_are_named(text_session):

@@ -84,8 +84,10 @@ PICTURES = {
     "one kind of attention": lambda: without_fonts(
         maps_figure, {"encoder": KINDS["encoder"]}, SOURCE, TARGET, LONG_TITLE
     ),
+    "many tokens": lambda: without_fonts(maps_figure, {"encoder": [np.eye(45)[None]]}, [f"{i}" for i in range(45)], []),
     "one map of a long title": lambda: without_fonts(map_figure, WEIGHTS[1], SOURCE, TARGET, LONG_TITLE),
     "one map": lambda: without_fonts(saved, attention_map, WEIGHTS[0], SOURCE, TARGET, PATH, "a title"),
+    "a tall map": lambda: without_fonts(map_figure, np.eye(24, 7), LONG[:7], LONG),
     "a long map": lambda: without_fonts(map_figure, np.eye(3, 24, 2) * [[0.56], [0.55], [0.5]], LONG, TARGET),
     "changes": lambda: plots.changes_picture(made_up.CHANGES),
     "small changes": lambda: plots.changes_picture(changes_of(0.65, 1.05, 0.9)),
