@@ -178,7 +178,7 @@ def test_of_a_large_model_the_file_holds_a_part_of_each_matrix(tmp_path, session
     table, chosen = "source_embedding.table", [W_OUT, "source_embedding.table"]
     external = limit == "LARGEST_VOCABULARY"
     page, *beside = save(
-        tmp_path / "page.html", session, TEXTS[::-1], external=external, progress=lambda gradients: chosen
+        tmp_path / "page.html", session, ["twenty", TEXTS[0]], external=external, progress=lambda gradients: chosen
     )
     data = read(page)
     assert data["left_out"] == saved.left_out(session)
@@ -291,3 +291,10 @@ def test_a_text_that_cannot_be_translated_leaves_no_file(tmp_path, session):
     with pytest.raises(RequestError, match="fourty"):
         save(tmp_path / "page.html", session, ["one", "fourty"], external=True, differences=False)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_no_page_is_written_without_its_sentences(tmp_path, session):
+    (tmp_path / "page-sentences" / "02.js").mkdir(parents=True)
+    with pytest.raises(OSError, match=r"02\.js"):
+        save(tmp_path / "page.html", session, TEXTS, external=True, differences=False)
+    assert not (tmp_path / "page.html").exists()

@@ -228,19 +228,16 @@ def test_traces_are_forgotten_when_others_are_asked_for(session, trace, monkeypa
         session.tensor({"trace": first, "key": "/linear"})
 
 
+UNKNOWN = [f"token {i} ('x') is unknown: the model reads <unk>" for i in range(1, 11)]
+
+
 @pytest.mark.parametrize(
     ("kind", "text", "notes"),
     [
         (Words, "one  ten two", ["token 2 ('ten') is unknown: the model reads <unk>"]),
-        (Characters, "one x", ["token 5 ('x') is unknown: the model reads <unk>"]),
-        (
-            Words,
-            "x " * 60,
-            [
-                *(f"token {i} ('x') is unknown: the model reads <unk>" for i in range(1, 11)),
-                "50 others are unknown too",
-            ],
-        ),
+        (Characters, "one  x", ["token 5 ('x') is unknown: the model reads <unk>"]),
+        (Words, "x " * 10, UNKNOWN),
+        (Words, "x " * 11, [*UNKNOWN[:9], "2 others are unknown too"]),
     ],
 )
 def test_unknown_tokens_of_open_vocabularies_are_named(run, folder, kind, text, notes):
@@ -251,16 +248,22 @@ def test_unknown_tokens_of_open_vocabularies_are_named(run, folder, kind, text, 
     assert session.trace({"text": "one two"})["notes"] == []
 
 
-def test_an_edit_that_cannot_be_predicted_is_traced_all_the_same(session, monkeypatch):
+def test_an_edit_that_cannot_be_predicted_is_traced_all_the_same(run, folder, monkeypatch):
+    session = Session(run._replace(source=Words.train(["one", "one"])), folder)
+
     def refuse(*_):
         raise tracing.Unpredictable("why")
 
     monkeypatch.setattr(tracing, "first_order", refuse)
     edit = {"kind": "sublayer_off", "place": CROSS}
-    found = session.trace({"text": "one", "target": [5], "edits": [edit]})
+    found = session.trace({"text": "x one", "target": [5], "edits": [edit]})
     assert found["prediction"]["after"] == found["objective"]["value"] != found["prediction"]["before"]
     assert found["prediction"]["first_order"] is None
-    assert found["notes"] == ["why"]
+    assert found["notes"] == [UNKNOWN[0], "why"]
+
+
+def test_code_outside_of_the_package_is_named_by_its_file():
+    assert describe._describe_place_in_code(("/my/own.py", 3)) == {"file": "own.py", "line": 3, "text": ""}
 
 
 W1 = {"kind": "set_entry", "key": "encoder.layers.0.feed_forward.w1", "index": [0, 0]}

@@ -16,7 +16,7 @@ MOST_TOKENS = 128
 """The most tokens of a sentence, its end included."""
 MOST_CHARACTERS = 10_000
 MOST_NOTES = 10
-"""The most unknown tokens that are named."""
+"""The most notes on unknown tokens; if there were more, the last one counts the others."""
 MOST_WRITTEN = 160
 """The most tokens of a translation, whatever the length of its source."""
 MORE_THAN_SOURCE = 50
@@ -179,5 +179,5 @@ def _notes(tokeniser: Tokeniser, ids: Sequence[int], pieces: Sequence[str] | Non
         if token == tokeniser.unknown
     ]
     if len(notes) > MOST_NOTES:
-        notes[MOST_NOTES:] = [f"{len(notes) - MOST_NOTES} others are unknown too"]
+        notes[MOST_NOTES - 1 :] = [f"{len(notes) - MOST_NOTES + 1} others are unknown too"]
     return notes
