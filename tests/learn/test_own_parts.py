@@ -38,7 +38,7 @@ from minitransformer.apps.learn.model.training import TRAINING
 from minitransformer.apps.plots.own_parts import parts_figure
 from minitransformer.autograd import Tensor
 from minitransformer.data import all_batches
-from minitransformer.decoding import length_penalty
+from minitransformer.decoding import SearchOptions, greedy, length_penalty
 from minitransformer.decoding.sampling import keep_top_p
 from minitransformer.ops.grouped_query_attention import sum_groups
 from minitransformer.ops.rotary import Rotation
@@ -146,6 +146,18 @@ def test_a_part_may_use_several_times_the_memory_of_all_values(tmp_path, monkeyp
     values = {"a": np.zeros(5), "b": np.zeros((3, 7))}
     found = trials._examine_all(setting(solve(tmp_path, "warm-up")), ["warm-up"], values, LIMITS, print)
     assert found == {"warm-up": f"{trials.MEMORY + 8 * 8 * (5 + 21)}"}
+
+
+def test_what_takes_long_is_told_of_its_part(tmp_path, monkeypatch):
+    def work(_, files, *__, tell):
+        for file in files:
+            yield tell("is slow") or Verdict(True, file.stem)
+
+    told = []
+    monkeypatch.setattr(trials, "run_in_child", work)
+    found = trials._examine_all(setting(tmp_path), ["xavier", "warm-up"], {}, LIMITS, told.append)
+    assert told == ["xavier: is slow", "warm-up: is slow"]
+    assert [one.words for one in found.values()] == ["01_xavier", "04_warm_up"]
 
 
 def test_a_clock_gives_each_part_the_time_that_it_takes_by_itself(monkeypatch, tmp_path):
@@ -403,6 +415,8 @@ def unusual():
     y, saved = ops.rotary.forward(q, 3, rotation=Rotation(base=500.0))
     yield from (y, *ops.rotary.backward(saved, k))
     yield ops.sinusoidal_positions(5, 6, "float64", "interleaved", "d_model", 2)
+    sources = setting(None).batch.inputs[0][:2]
+    yield from map(np.array, greedy(trainer().model, sources, 3, SearchOptions(force_end=True)))
 
 
 def test_options_that_no_exercise_has_are_the_engines(solved):
