@@ -33,9 +33,10 @@ def test_a_new_file_has_the_permissions_that_the_user_asks_for(tmp_path):
     before = os.umask(0o027)
     try:
         durable.write_durably(tmp_path / "file", b"")
+        durable.append(tmp_path / "lines", b"")
     finally:
         os.umask(before)
-    assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o640
+    assert [stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()] == [0o640, 0o640]
 
 
 @pytest.mark.parametrize("raised", [KeyboardInterrupt, MemoryError, OSError(28, "No space left on device")])

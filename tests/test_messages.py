@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from toml_cases import toml_table
 
-from minitransformer import data, decoding, nn, sharding, tasks, training
+from minitransformer import console, data, decoding, nn, sharding, tasks, training
 from minitransformer.apps.bench import gpu, machine, program
 from minitransformer.apps.paper import changes, means, positions, recall, recall_model, variations
 from minitransformer.apps.plots import attention, curves, speed
@@ -53,6 +53,7 @@ MODULES = {
     "np": np,
     "json": json,
     "Path": Path,
+    "console": console,
     "data": data,
     "decoding": decoding,
     "sharding": sharding,

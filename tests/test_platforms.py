@@ -19,7 +19,7 @@ from minitransformer.apps.bench import scaling
 from minitransformer.apps.cli.processes import quiet
 from minitransformer.apps.learn import child
 from minitransformer.apps.learn.clinic import visit
-from minitransformer.console import accept_all_characters, break_lines, protect_terminal, spell_out
+from minitransformer.console import accept_all_characters, break_lines, columns, protect_terminal, spell_out
 from minitransformer.training.checkpoints import Checkpoints
 from minitransformer.training.options import TrainingOptions
 
@@ -50,6 +50,12 @@ def test_a_stream_of_another_encoding_accepts_every_character():
 @cases_from_toml
 def test_a_terminal_breaks_paragraphs_and_leaves_rows_and_code_alone(text, lines):
     assert break_lines(text, 30).split("\n") == lines
+
+
+def test_a_report_has_at_most_100_columns_in_a_wide_terminal_too(monkeypatch):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    found = {width: monkeypatch.setenv("COLUMNS", f"{width}") or columns() for width in (60, 100, 140)}
+    assert found == {60: 60, 100: 100, 140: 100}
 
 
 def test_a_terminal_obeys_no_character_of_a_model():

@@ -65,6 +65,8 @@ def test_heads_with_tasks_differ_and_shuffled_heads_do_not(maps):
     assert found["p"] == 1 / 20
     assert found["same sentence"] > found["mean maps"] > 10 * found["largest shuffled"] > 0
     assert found["shuffled"] <= found["largest shuffled"]
+    equal = [weights[:, [3, 3, 3]] for weights in maps]  # shuffling changes nothing, so all shuffles differ as much
+    assert heads.compare_heads(equal, np.random.default_rng(0), shuffles=19)["p"] == 1
 
 
 def test_disjoint_heads_differ_by_one_bit():

@@ -92,22 +92,24 @@ def test_a_checkpoint_that_goes_while_it_is_read_is_not_missed(folder, checkpoin
         return real(path)
 
     monkeypatch.setattr(checkpoints, "read_checkpoint", late)
+    folder.checkpoints.file(5).write_bytes(b"torn")  # it goes too, so it is no complaint about what is read then
     reports = []
     assert folder.checkpoints.load(reports.append).state["step"] == 6
     assert reports == []
 
 
-def test_a_checkpoint_that_goes_while_it_is_averaged_is_not_missed(folder, checkpoint, monkeypatch):
+def test_a_checkpoint_that_goes_while_it_is_averaged_is_not_missed(kills, folder, checkpoint, monkeypatch):
     real, saved = averaging.read_checkpoint, checkpoint(6)
+    shutil.copy(kills.root / "two" / "checkpoints" / "step-00000002.safetensors", folder.checkpoints.path)
 
     def late(path):
-        if "00000004" in path.name and path.exists():
-            folder.checkpoints.save(saved, folder.configuration().training.changed(steps=6))
+        if "00000002" in path.name and path.exists():
+            folder.checkpoints.save(saved, folder.configuration().training.changed(steps=6, keep=2))
             folder.measurements.append({"step": 6, "final": True})
         return real(path)
 
     monkeypatch.setattr(averaging, "read_checkpoint", late)
-    assert average(folder, 1)[1] == [6]
+    assert average(folder, 2)[1] == [4, 6]
 
 
 def test_a_listing_that_misses_both_is_not_believed(folder, monkeypatch):

@@ -75,6 +75,10 @@ def test_a_run_begins_with_weights_tokens_and_options_of_another(texts, tmp_path
         np.testing.assert_array_equal(begun[name], value)
     assert RunFolder(tmp_path / "on").measurements.read()[0]["step"] == 0
     assert first.translate(["a1 b1 c1"])
+    files = {"source": f"{texts}/new.src", "target": f"{texts}/new.tgt"}
+    without_steps = mt.training.continue_from(start, start.task, files)
+    assert not without_steps.free & {*start.model.options.flat(), *start.options.search.flat(), "source_tokens"}
+    assert without_steps.with_steps(400).training.warmup_steps == 20  # the default scales with the number of steps
 
 
 def contents(run):

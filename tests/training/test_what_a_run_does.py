@@ -560,12 +560,13 @@ def test_the_speed_is_that_of_training_alone(tmp_path, monkeypatch):
 
     monkeypatch.setattr("minitransformer.training.trainer.time", SimpleNamespace(perf_counter=lambda: now[0]))
     monkeypatch.setattr("minitransformer.training.trainer.shared_step", taking(1, shared_step))
-    trainer, folder = begun(tmp_path / "run")
+    trainer, folder = begun(tmp_path / "run", steps=12, evaluate_every=4)
     trainer.evaluate = taking(1000, trainer.evaluate)
-    speeds = []
-    trainer.train(folder, lambda loss, rate, speed: speeds.append(speed))
-    assert min(speeds) > 1  # some tokens in a second
-    assert trainer.seconds == 6 + 2 * 1000
+    totals, speeds = [0], []
+    trainer.train(folder, lambda loss, rate, speed: totals.append(trainer.tokens) or speeds.append(speed))
+    since = 4 * [0] + 4 * [4] + 2 * [8] + 2 * [10]  # after a measurement, and after a line of the log
+    assert speeds == [(totals[step] - totals[first]) / (step - first) for step, first in enumerate(since, 1)]
+    assert trainer.seconds == 12 + 3 * 1000
 
 
 OPTIONS = toml_table(__file__, "OPTIONS")
