@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar
@@ -163,15 +163,15 @@ def _decode(
     model: Transformer,
     source: Tokeniser,
     texts: Sequence[str],
-    search: Callable[..., list[T]],
+    search: partial[list[T]],
     size: int,
     spread: Spread,
 ) -> list[T]:
     """Decode texts with ``search(ids, max_length=None)``, within the learned positions if the model has them."""
     ids = [check_sentence(model, source, text) for text in texts]
-    most = longest_sentence(model)
+    most, given = longest_sentence(model), search.keywords["rules"].most_written
     # A sentence limited by the last position is decoded alone, so that the limit does not apply to others in its batch.
-    alone = {place for place, one in enumerate(ids) if most is not None and len(one) + MORE_THAN_SOURCE > most}
+    alone = {i for i, one in enumerate(ids) if most is not None and (given or len(one) + MORE_THAN_SOURCE) > most}
     others = [place for place in range(len(ids)) if place not in alone]
     with naming_the_longest(texts, ids):
         found = {place: search(pad([ids[place]]), max_length=most)[0] for place in alone}

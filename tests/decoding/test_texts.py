@@ -41,6 +41,10 @@ def test_nothing_is_written_beyond_the_learned_positions(learned, tokens, favour
     assert found == [52, 59, 60, 60]
     written = translate(learned, tokens, tokens, sources)
     assert [len(text.split()) for text in written] == [52, 59, 60, 60]
+    for limit in (5, 70):  # of the rules
+        rules = PAPER.changed(most_written=limit)
+        for some in (translate(learned, tokens, tokens, sources, beam, rules=rules) for beam in (1, 2)):
+            assert [len(text.split()) for text in some] == 4 * [min(limit, 60)]
 
 
 def test_texts_are_searched_as_their_ids_are(model, tokens):
