@@ -32,7 +32,7 @@ def test_a_dictionary(tmp_path):
     assert words == {
         "cat": ["K AE T"],
         "'bout": ["B AW T"],
-        "row": ["R OW", "R AW"],
+        "row": ["R OW", "R AW", "R UW"],
         "(paren": ["P ER EH N"],
         "x-1": ["EH K S W AH N"],
         "(2)": ["T UW"],

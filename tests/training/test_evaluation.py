@@ -5,7 +5,7 @@ import pytest
 
 from minitransformer.arrays import to_numpy
 from minitransformer.autograd import no_grad
-from minitransformer.data import END, START
+from minitransformer.data import END, START, references
 from minitransformer.decoding import PAPER, texts
 from minitransformer.nn import Transformer
 from minitransformer.tasks import build
@@ -83,3 +83,10 @@ def test_the_search_is_the_one_that_was_asked_for(tokenisers, monkeypatch):
     evaluate(model, source, target, PAIRS, (), 3, 0.0, rules=rules[1])
     texts.hypotheses(model, source, ["12"], 2, 0.25, rules=rules[2])
     assert asked == [(4, 1.5, rules[0]), (3, 0.0, rules[1]), (2, 0.25, rules[2])]
+
+
+def test_a_translation_is_right_whatever_its_white_space(tokenisers, monkeypatch):
+    wanted = references(PAIRS)
+    monkeypatch.setattr(evaluation, "translate", lambda *given: [f" {wanted[text][0]}\n" for text in given[3]])
+    found = evaluate(model_of(tokenisers), *tokenisers, PAIRS)
+    assert [sample.found for sample in found.samples] == [several[0] for several in wanted.values()]
