@@ -26,7 +26,7 @@ from minitransformer.tracing import (
     trace,
 )
 from minitransformer.tracing.editing import Editor, layout_of
-from minitransformer.tracing.edits import Change, Edit, some
+from minitransformer.tracing.edits import SUBLAYERS, Change, Edit, Layout, some
 from minitransformer.tracing.twin import twin
 
 SOURCE = np.array([[3, 4, 6, 2], [5, 2, 0, 0]])
@@ -220,6 +220,12 @@ def test_inside_an_attention(model, unedited):
 def test_the_temperature_of_the_logits(model, unedited):
     after = trace(model, SOURCE, TARGET, edits=[Temperature("/linear", 4.0)])
     np.testing.assert_array_equal(after.logits, unedited[SMOOTHED].logits / 4)
+
+
+def test_each_layer_has_its_own_sublayers():
+    layers = {f"decoder.layers.{i}": [f"decoder.layers.{i}.{name}" for name in SUBLAYERS] for i in (1, 10, 11)}
+    steps = {f"{place}/add": (1,) for places in layers.values() for place in places}
+    assert Layout(steps, {}, {}, None).layers() == layers
 
 
 def test_the_order_of_edits_matters_only_where_two_write_to_one_entry(model, layouts):

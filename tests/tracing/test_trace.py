@@ -56,10 +56,20 @@ def traced(traces):
 # Where and what
 
 
+class Powers(Loss):
+    def __call__(self, logits, targets):
+        x = super().__call__(logits, targets)
+        for _ in range(11):
+            x = x * 1.5
+        return x
+
+
 def test_a_second_step_of_the_same_name_has_a_number(post):
     objective = LogProbabilityDifference(1, 5, 6)
     keys = [step.key for step in mt.trace(post, SOURCE, TARGET, objective).steps]
     assert keys[-5:] == ["/log_softmax", "/index", "/index.2", "/index.3", "/subtract"]
+    keys = [step.key for step in mt.trace(post, SOURCE, TARGET, Powers()).steps]
+    assert keys[-11:] == ["/multiply", *(f"/multiply.{n}" for n in range(2, 12))]
 
 
 def test_pre_norm_and_learned_positions_have_steps_of_their_own(traces):
