@@ -40,7 +40,8 @@ def test_write_is_greedy(make_model, source, options):
 def test_write_follows_the_rules_of_greedy(make_model, rules):
     rules = PAPER.changed(**rules)
     for seed, source in enumerate(SOURCES):
-        model, same = make_model(seed, n_layers=1), [Temperature("/linear", 1.0)]
+        model, same = make_model(seed, n_layers=1, output_bias=True), [Temperature("/linear", 1.0)]
+        model.output_bias.data[END] = 3.0 * seed
         choices = write(model, [source], max_length=5, rules=rules)
         tokens = [choice.token for choice in choices]
         assert [token for token in tokens if token != END] == greedy(model, [source], max_length=5, rules=rules)[0]
