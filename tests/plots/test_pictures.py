@@ -119,7 +119,7 @@ PICTURES = {
         step_sizes,
         STEPS,
         {
-            "central": [*10.0 ** -np.arange(8), 1],
+            "central": [*np.linspace(1, 0.01, 8), 1],
             "extrapolated": np.linspace(0.1, 0.5, 9),
             "another": STEPS**2,
             "exact": np.zeros(9),
