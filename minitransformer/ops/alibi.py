@@ -9,8 +9,8 @@ Attention adds the bias to its scores: s = q kᵀ / sqrt(Dk) + bias. The first h
 see far. Positions are not added to the embeddings. The bias is a constant, so it has no gradient.
 The algebra in full: docs/derivations/alibi.md.
 
-Source: Train Short, Test Long (Press, Smith and Lewis, 2021), section 3. If H is no power of 2, the paper takes slopes
-of two such sequences; here (1) holds for every H.
+Source: Train Short, Test Long (Press, Smith and Lewis, 2021), section 3. If H is no power of 2, the authors' program
+takes slopes of two such sequences; here (1) holds for every H.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ for each place j = 0 ... k - 1 of the kernel:
     y_t = b + Σ_j x_{t + Δ_j} W_j                    (3)        with x = 0 outside of the sentence
 
 c is the place that reads position t itself: the middle, c = (k - 1) / 2 with k odd; or, if causal, the last, c = k - 1,
-so that y_t does not depend on later inputs. There are as many outputs as inputs. One layer reads 1 + (k - 1) dilation
+so that y_t does not depend on later inputs. There are as many outputs as inputs. One layer spans 1 + (k - 1) dilation
 positions. With dilations 1, k, k², ..., log_k(T) causal layers connect any two of T positions; if not causal, up to one
 layer more is needed.
 

@@ -6,7 +6,7 @@ For x (..., D_in), W (D_in, D_out), A (D_in, r) and B (r, D_out), where r is far
     y = x W + z B                                    (2)        (..., D_out)
 
 It is ``linear`` with the matrix W + α / r A B, which has D_in D_out entries; A and B have r (D_in + D_out). At first B
-is 0, so y is x W, and the division by r leaves the size of the first steps the same for every rank.
+is 0, so y is x W. α / r sets how far a step moves y; the paper keeps α fixed while it tries several ranks r.
 
 Gradient, by the rules of ``linear``. z is in y through B, and x in y through W and in z through A:
 

@@ -3,8 +3,8 @@
 from learn.answers import in_other_forms
 
 right = [
-    # tokens with less than top_p before them
-    *in_other_forms("top-p", "kept[order[:n]] = p[order[:n]]", "kept = p * [p[p > each].sum() < top_p for each in p]"),
+    # tokens whose place is among the first
+    *in_other_forms("top-p", "kept[order[:n]] = p[order[:n]]", "kept = np.where(np.argsort(order) < n, p, 0)"),
     # complex numbers
     *in_other_forms(
         "rotary-forward",

@@ -93,6 +93,8 @@ def top_p(nucleus: Callable[..., Any]) -> None:
     ):
         with np.errstate(all="ignore"):
             _nucleus(nucleus, p, limit)
+    kept = nucleus(np.full(4, 0.25), 0.5)  # whichever two
+    agree("the probabilities, for top_p = 0.5,", np.sort(kept), [0, 0, 0.5, 0.5], inputs="p = [0.25 0.25 0.25 0.25]")
 
 
 def _nucleus(nucleus: Callable[..., Any], p: np.ndarray, limit: float) -> None:

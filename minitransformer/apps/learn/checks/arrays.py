@@ -45,6 +45,8 @@ def unbroadcast(unbroadcast: Callable[..., Any]) -> None:
         _unbroadcast(unbroadcast, rng.normal(size=shape), other)
     _unbroadcast(unbroadcast, rng.normal(size=(1, 4)), other[:1, :1])  # an axis of length 1 that is not stretched
     _unbroadcast(unbroadcast, rng.normal(size=(1, 2)), rng.normal(size=(3, 5, 2)))
+    for shape in ((3,), (1, 3), (3, 1)):  # an axis that is added, or stretched, is as long as another
+        _unbroadcast(unbroadcast, rng.normal(size=shape), rng.normal(size=(3, 3)))
 
 
 def _unbroadcast(unbroadcast: Callable[..., Any], a: np.ndarray, other: np.ndarray) -> None:
@@ -63,6 +65,8 @@ def add_with_broadcasting(backward: Callable[..., Any]) -> None:
         ((5,), ()),
         ((1, 3), (2, 3)),
         ((2, 3), (2, 3)),
+        ((3, 3), (3,)),
+        ((3, 1), (3, 3)),
     ):
         names = [f"{name}, where x is {x} and y is {y}," for name in ("d_x", "d_y")]
         inputs = {"x": rng.normal(size=x), "y": rng.normal(size=y)}
