@@ -131,6 +131,11 @@ class Case:
             )
         return cotangent, gradients
 
+    def gradients_for(self, d_output: Array) -> dict[int, Array]:
+        """Return the gradients of the inputs, on the host, from new calls of both passes."""
+        output, given = self._call_guarded(requires_grad=True)
+        return {i: to_numpy(g) for i, g in self.pull_back(output, given, d_output).items()}
+
     def pull_back(self, output: Tensor, given: Sequence[Any], d_output: Array) -> dict[int, Array]:
         """Run the backward pass of a call; return the gradients of its inputs, zero where there is none."""
         if output.requires_grad:
@@ -225,7 +230,7 @@ def is_float(x: Any) -> bool:
 
 
 def draw_cotangent(rng: np.random.Generator, shape: Sequence[int]) -> Array:
-    """Draw a gradient of an output: both signs, all entries different, none near 0."""
+    """Draw a gradient of an output: signs at random, all entries different, none near 0."""
     return rng.uniform(0.5, 2.0, tuple(shape)) * rng.choice((-1.0, 1.0), tuple(shape))
 
 

@@ -5,7 +5,8 @@
 1. the function: its type, whether it is finite and deterministic, and what it writes into;
 2. the backward pass: the same, and the shapes of its gradients;
 3. finite differences, in float64 if the function also runs there (see ``slopes`` and ``low_precision``);
-4. the verdict; in a lower precision, also whether the gradient survives its rounding.
+4. the verdict; in a lower precision, also whether the gradient survives its rounding, and if nothing is wrong, whether
+   the backward pass is linear in the gradient of the output.
 
 A gradient is wrong only if rounding explains its error neither in the measurement nor in the backward pass. The first
 is bounded by ``slopes``. The second is measured: the inputs are changed by about one rounding, and the gradient with
@@ -181,6 +182,8 @@ def _compare(claim: Claim, max_entries: int, n_directions: int) -> tuple[Report,
             measured, report = (claim if why_not_float64 else measured), coarse
     if measured is not claim and report.verdict in ("right", "kink"):
         judge_rounding(report, claim, losses(claim, measured))
+    if report.verdict in ("right", "kink") and (not_linear := claim.why_not_linear()):
+        report.verdict, report.subgradient, report.cause = "wrong", False, not_linear
     report.constants = claim.output.constants
     return report, claim
 

@@ -15,15 +15,13 @@ from minitransformer.testing.dtypes import Precision
 from minitransformer.testing.hidden import Hidden, where_not_finite
 from minitransformer.testing.input_report import at
 from minitransformer.testing.layout import Output, leaves
-from minitransformer.testing.measurement import Measurement
+from minitransformer.testing.measurement import SAME, Measurement
 from minitransformer.testing.real_case import RealCase
 from minitransformer.testing.report import Verdict
 
 ROUNDINGS = 16.0
 """The error of a backward pass may be this many times the change by one rounding of its arguments."""
 TRIES = 3
-SAME = 64.0
-"""Two calls may differ by this many roundings: sums depend on the memory layout."""
 
 
 class Stop(Exception):
@@ -127,6 +125,10 @@ class Claim(Measurement):
             alone = copy.copy(self)
             alone._differentiate(np.where(mask, self.d_output, 0).astype(self.d_output.dtype))
             yield name, alone
+
+    def gradients_for(self, d_output: Array) -> dict[int, Array]:
+        """Return the gradients that the backward pass claims for another gradient of the output."""
+        return self._gradients(self.case.inputs, d_output)
 
     def ignores_d_output(self) -> bool:
         """Return whether another gradient of the output leaves the gradients of the inputs as they are."""

@@ -95,6 +95,10 @@ class _Claimed(Measurement):
         i, x = case.moving[0], case.inputs[case.moving[0]]  # copied as when it moves, in the same order in memory
         self.middle, self.size = case.loss({i: np.zeros(x.shape)}, self.d_output)(0.0)
 
+    def gradients_for(self, d_output: Array) -> dict[int, Array]:
+        """Return the gradients that the backward pass claims for another gradient of the output."""
+        return self.case.gradients_for(d_output)
+
     def slope(self, i: int, direction: Array, length: float, is_wrong: bool = False) -> Slope:
         """Measure a slope as well beside wrong ones: the guess rests on it."""
         return super().slope(i, direction, length)
@@ -187,6 +191,8 @@ def gradcheck(
             record.enter(float(gradient[index]), Slope(float(record.differences[index]), 0.0), tolerance, index)
         compared[i] = record
     verdict, cause = _judge(claimed, compared)
+    if verdict == "right" and (not_linear := claimed.why_not_linear()):
+        verdict, cause = "wrong", not_linear
     for record, gradient in zip(compared.values(), claimed.gradients.values(), strict=True):
         if record.wrong and verdict == "wrong":
             known = np.isfinite(record.derivatives) | ~np.isfinite(gradient)

@@ -7,8 +7,9 @@ from collections.abc import Callable
 import numpy as np
 
 from minitransformer.arrays import Array
-from minitransformer.testing.case import Case
+from minitransformer.testing.case import Case, nearly_same
 from minitransformer.testing.dtypes import EPS
+from minitransformer.testing.input_report import at
 from minitransformer.testing.measured_slope import Slope
 from minitransformer.testing.slopes import N_STEPS, measure
 from minitransformer.testing.steps import first_step, glance
@@ -20,6 +21,10 @@ UNCLEAR = 0.01
 """If an error bound is this fraction of the largest gradient of an input, or more, the verdict is "undecided"."""
 COARSER = 256.0
 """How much larger the error of a wrong claim's measurement may be than what one step tells of it."""
+FACTOR = -64.0
+"""A backward pass is linear: for so many times the gradient of the output it returns so many times as much."""
+SAME = 64.0
+"""Two calls may differ by this many roundings: sums depend on the memory layout."""
 LARGER, MOST_LARGER = 2.0**8, 16
 """By how much steps grow while rounding hides the slope, and how often."""
 
@@ -76,6 +81,28 @@ class Measurement:
         if known and slope.sides is None and slope.disagreement(along, self.tolerance) > self.tolerance:
             slope = slope._replace(error=slope.error + self.noise_along(i, direction))
         return slope
+
+    def gradients_for(self, d_output: Array) -> dict[int, Array]:
+        """Return the gradients that the backward pass claims for another gradient of the output."""
+        raise NotImplementedError
+
+    def why_not_linear(self) -> str:
+        """Return where the backward pass is not linear in the gradient of the output, in a sentence; "" if nowhere.
+
+        Finite differences are compared for one gradient of the output, so they cannot see a sign that is lost in it.
+        """
+        with np.errstate(all="ignore"):
+            found = self.gradients_for(FACTOR * self.d_output)
+            for i, gradient in found.items():
+                expected = FACTOR * self.gradients[i]
+                if np.isfinite(gradient).all() and not nearly_same(gradient, expected, SAME * self.eps):
+                    index = np.unravel_index(int(np.abs(gradient - expected).argmax()), gradient.shape)
+                    return (
+                        f"the backward pass is not linear: for {FACTOR:g} times the gradient of the output, "
+                        f"{self.case.label(i)}{at(tuple(map(int, index)))} is {gradient[index]:.6g} instead of "
+                        f"{expected[index]:.6g}"
+                    )
+        return ""
 
     def _is_hidden(self, i: int, slope: Slope, along: float) -> bool:
         """Return whether rounding hides a slope: its error is large beside it and beside all gradients of an input."""
