@@ -31,7 +31,7 @@ from minitransformer.files import FileError, parse_json, reason, require_regular
 from minitransformer.options import OptionError, Options
 from minitransformer.training.errors import RunError, refusing
 from minitransformer.training.options import TrainingOptions
-from minitransformer.training.state import State
+from minitransformer.training.state import State, TrainingState
 
 S = TypeVar("S", bound=Options)
 Report = Callable[[str], None]
@@ -44,6 +44,8 @@ TYPES = {
 """The number types of safetensors that NumPy has, by its names."""
 _NAME = re.compile(r"step-([0-9]{8}|[1-9][0-9]{8,})\.safetensors")
 """One name for each step, so that a copy under another spelling of the number is not a second checkpoint."""
+# for a number type that NumPy lacks, safetensors and NumPy raise an AttributeError or a TypeError
+_DAMAGE = (SafetensorError, OSError, KeyError, TypeError, ValueError, AttributeError)
 
 
 def warn(message: str) -> None:
@@ -144,7 +146,7 @@ class Checkpoints:
             See `save`. A checkpoint after the last one that was due stays.
         """
         files = [(n, file) for n, file in self.files() if n <= step]
-        due = [n for n, _ in files if options.saves_at(n)]
+        due = [n for n, file in files if _was_due(n, file, options)]
         kept = due[-options.keep :]
         for n, file in files:
             if due and n < due[-1] and n not in kept:
@@ -191,11 +193,12 @@ class Checkpoints:
                 f"{self.file(end)} is missing, the last checkpoint of a finished run; restore it, or train its steps "
                 f"again with `minitransformer resume {self.path.parent}`"
             )
-        found = [path for step, path in files if step and (options.saves_at(step) or step == end)]
+        found = [path for step, path in files if step and (step == end or _was_due(step, path, options))]
         if len(found) < n:
+            kept = f"--keep {n}" if options.keep < n else "a smaller --save-every"
             raise RunError(
                 f"{self.path} has {counted(len(found), 'checkpoints')}, expected {n}; average fewer, or train with "
-                f"--keep {n} (--last says how many)"
+                f"{kept} (--last says how many)"
             )
         return found[len(found) - n :]
 
@@ -284,8 +287,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
         state, wanted = parse_json(metadata["state"]), metadata["crc32"]
     except FileError as error:
         raise RunError(f"{error}") from error
-    # for a number type that NumPy lacks, safetensors and NumPy raise an AttributeError or a TypeError
-    except (SafetensorError, OSError, KeyError, TypeError, ValueError, AttributeError) as error:
+    except _DAMAGE as error:
         raise RunError(f"{path} is damaged or not a checkpoint of this program: {error}") from error
     if (found := _checksum(arrays, metadata["state"])) != wanted:
         raise RunError(f"{path} is damaged: its contents have the checksum {found}, expected {wanted}")
@@ -328,6 +330,41 @@ def read_state(checkpoint: Checkpoint, kind: type[S]) -> S:
     """
     with refusing(OptionError, f"{checkpoint.path} is not a checkpoint of this kind: "):
         return kind.from_flat(checkpoint.state)
+
+
+def read_training_state(checkpoint: Checkpoint, options: TrainingOptions) -> TrainingState:
+    """Read the state of a checkpoint from which training goes on with these options, as they may have been edited.
+
+    Raises
+    ------
+    RunError
+        If a value is missing, unknown or impossible, training is past its last step, or the checkpoint's mean of
+        weights begins at another step than that of the last steps: no step can be taken out of a mean.
+    """
+    state, where = read_state(checkpoint, TrainingState), checkpoint.path or "the checkpoint"
+    step, steps, last = state.step, options.steps, options.average_last
+    held, wanted = state.averaged, options.averaged_at(step)
+    if step > steps:
+        raise RunError(f"{where} is past the last of {steps} steps; set steps to at least {step} in configuration.json")
+    if held != wanted and (wanted or step == steps):
+        found = f"the mean of steps {step - held + 1} to {step}" if held else "no mean"
+        ways = [f"to {steps - step + held} (the mean goes on)"] * (held > 0)
+        ways += [f"to at most {steps - step} (a new mean)"] * (step < steps)
+        raise RunError(
+            f"{where} holds {found}, but the last {last} of {steps} steps begin at {max(1, steps - last + 1)}; in "
+            f"configuration.json set average_last {' or '.join(ways or ['to 1'])}, or steps to at least {step + last}"
+        )
+    return state
+
+
+def _was_due(step: int, path: Path, options: TrainingOptions) -> bool:
+    """Return whether a checkpoint was due when it was saved; of damaged and earlier ones, whether it would be now."""
+    regular = None
+    with suppress(FileError, *_DAMAGE):
+        require_regular_file(path, largest=None)
+        with safe_open(path, framework="numpy") as file:
+            regular = parse_json(file.metadata()["state"]).get("regular")
+    return options.saves_at(step) if regular is None else regular or step == options.steps
 
 
 def _check_contents(checkpoint: Checkpoint) -> None:

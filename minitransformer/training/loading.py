@@ -329,8 +329,7 @@ def _report_missing(
     if final is None or chosen == "average" or (weights is not None and chosen == "best"):
         return
     last = run.checkpoints.file(final["step"])
-    has_mean = c.average_last > 1 and final["step"] > c.steps - c.average_last
-    if not last.exists() and (chosen != "best" or has_mean):
+    if not last.exists() and (chosen != "best" or c.averaged_at(final["step"])):
         lost = last
     elif weights is None and chosen == "last":
         lost = run.best_path

@@ -68,8 +68,9 @@ class TrainingOptions(Options):
         added=True,
     )
     average_last: int = option(
-        300, "translate with the mean of the weights over this many last steps, section 6.1 (1: off)", at_least=1
-    )
+        300, "translate with the mean of the weights over this many last steps, section 6.1 (1: off)", at_least=1,
+        editable=True,
+    )  # fmt: skip
     evaluate_every: int = option(150, "steps between measurements on held-out pairs", at_least=1, editable=True)
     save_every: int | None = option(
         None, "steps between checkpoints (default: as --evaluate-every)", at_least=1, editable=True
@@ -167,6 +168,14 @@ class TrainingOptions(Options):
         """Return whether the weights after a step become part of the history: at 20 steps or more."""
         return step % max(self.steps // HISTORY, 1) == 0
 
+    def averaged_at(self, step: int) -> int:
+        """Return the number of steps in the mean of the last steps' weights, as far as it goes after a step."""
+        return min(max(step - self.steps + self.average_last, 0), step) if self.average_last > 1 else 0
+
     def saves_at(self, step: int) -> bool:
         """Return whether a checkpoint is due after a step; after the last step it always is."""
-        return step % (self.save_every or self.evaluate_every) == 0 or step == self.steps
+        return self.saves_regularly_at(step) or step == self.steps
+
+    def saves_regularly_at(self, step: int) -> bool:
+        """Return whether a checkpoint is due after a step, whichever step is the last."""
+        return step % (self.save_every or self.evaluate_every) == 0

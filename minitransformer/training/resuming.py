@@ -5,14 +5,13 @@ from __future__ import annotations
 from minitransformer.arrays import backend
 from minitransformer.sharding import ALONE, Ranks
 from minitransformer.tasks.corpus import Tokenisers
-from minitransformer.training.checkpoints import Checkpoint, Report, read_state
+from minitransformer.training.checkpoints import Checkpoint, Report, read_training_state
 from minitransformer.training.configuration import Configuration
 from minitransformer.training.creating import complete
 from minitransformer.training.errors import refusing
 from minitransformer.training.loading import load, load_start
 from minitransformer.training.provenance import check_data, check_weights
 from minitransformer.training.run import DATA, VOCABULARY, RunFolder
-from minitransformer.training.state import TrainingState
 from minitransformer.training.trainer import Trainer
 
 
@@ -39,8 +38,9 @@ def has_ended(run: RunFolder, report: Report) -> bool:
         load(run, report=report)
         return True
     last = load(run, "last", report)
-    state = read_state(last.checkpoint, TrainingState)
-    return last.options.training.ends_at(state.step, state.waited)
+    training = last.options.training
+    state = read_training_state(last.checkpoint, training)
+    return training.ends_at(state.step, state.waited)
 
 
 def resume(run: RunFolder, report: Report, ranks: Ranks = ALONE, fork: bool = False) -> Trainer:
@@ -81,6 +81,7 @@ def resume(run: RunFolder, report: Report, ranks: Ranks = ALONE, fork: bool = Fa
         tokenisers = run.tokenisers() if begun and run.has(VOCABULARY) else None
         if checkpoint:
             check_weights(run, checkpoint, configuration, tokenisers)  # before any work
+            read_training_state(checkpoint, configuration.training)
         return configuration, checkpoint, tokenisers, begun
 
     configuration, checkpoint, tokenisers, begun = ranks.first(read)

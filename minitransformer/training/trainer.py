@@ -17,7 +17,7 @@ from minitransformer.nn import LanguageModel, Transformer
 from minitransformer.optim import Adam
 from minitransformer.sharding import ALONE, Ranks, Workers, default_processes, forked, shared_step
 from minitransformer.tasks.corpus import Tokenisers
-from minitransformer.training.checkpoints import Checkpoint, read_state, write_checkpoint
+from minitransformer.training.checkpoints import Checkpoint, read_training_state, write_checkpoint
 from minitransformer.training.configuration import Configuration
 from minitransformer.training.errors import refusing
 from minitransformer.training.evaluation import Scores, evaluate
@@ -271,7 +271,7 @@ class Trainer:
                 self.step += 1
                 due = self.step % LOG_EVERY == 0 or self.step == c.steps
                 losses = self._losses.read(self.step) if due or backend() == "numpy" else []
-                if c.average_last > 1 and self.step > c.steps - c.average_last:
+                if c.averaged_at(self.step):
                     self.mean.add()
                 written = sum(int((batch.target_output != PAD).sum()) for batch in group)
                 self.tokens += written
@@ -376,6 +376,7 @@ class Trainer:
             averaged=self.mean.steps,
             best=self.best,
             waited=self.waited,
+            regular=self.configuration.training.saves_regularly_at(self.step),
             dropout=self.model.rng.bit_generator.state,
             provenance=self.provenance,
         )
@@ -388,9 +389,11 @@ class Trainer:
         Raises
         ------
         RunError
-            If the checkpoint is of another model or incomplete.
+            If the checkpoint is of another model or incomplete, or its mean of weights cannot become that of the last
+            steps.
         """
-        state = read_state(checkpoint, TrainingState)
+        c = self.configuration.training
+        state = read_training_state(checkpoint, c)
         where = f"{checkpoint.path}: " if checkpoint.path else ""
         before = f"{where}the checkpoint does not belong to this configuration: "
         with refusing((ValueError, KeyError, TypeError, OverflowError), before):
@@ -404,7 +407,6 @@ class Trainer:
                 raise ValueError("dropout is not the state of random numbers")
         self.step, self.seconds, self.tokens = state.step, state.seconds, state.tokens
         self.waited, self._losses = state.waited, Losses(state.losses)
-        c = self.configuration.training
-        if self.step <= c.steps - c.average_last:  # steps were added, so the last ones are still to come
+        if not c.averaged_at(self.step):  # steps were added, so the last ones are still to come
             self.mean.clear()
         self.best = None if state.best is None else Best(state.best[0], int(state.best[1]))

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -14,7 +15,20 @@ from toml_cases import toml_table
 
 from minitransformer.apps.cli import main
 from minitransformer.arrays import backend
-from minitransformer.training import RunError, RunFolder, Trainer, create_run, load, resume, shared_step
+from minitransformer.tasks import build
+from minitransformer.training import (
+    Configuration,
+    RunError,
+    RunFolder,
+    Scores,
+    Trainer,
+    average,
+    create_run,
+    has_ended,
+    load,
+    resume,
+    shared_step,
+)
 from minitransformer.training.checkpoints import read_checkpoint, write_checkpoint
 from minitransformer.training.locking import lock_folder
 
@@ -24,6 +38,12 @@ SMALL = [
     *("--evaluate-every", "8", "--save-every", "3", "--average-last", "8", "--keep", "3", "--accumulate", "2"),
     *("--clip", "0.5", "--workers", "2" if backend() == "numpy" else "1"),
 ]
+
+
+EDITED = {
+    "d_model": 8, "n_heads": 2, "n_layers": 1, "d_ff": 12, "steps": 12, "warmup_steps": 8, "batch_tokens": 64,
+    "train_pairs": 60, "held_out": 6, "evaluate_every": 3, "average_last": 4, "keep": 3, "shares": 2, "workers": 1,
+}  # fmt: skip
 
 
 def timeless(folder):
@@ -183,13 +203,56 @@ def test_a_finished_run_says_so(whole, capsys):
     assert {path: path.read_bytes() for path in whole.path.rglob("*") if path.is_file()} == before
 
 
-def test_a_finished_run_to_which_steps_were_added_goes_on(whole, tmp_path, capsys):
-    folder = copy_of(whole, tmp_path)
+EDITS, REFUSED = toml_table(__file__, "EDITS"), toml_table(__file__, "REFUSED")
+
+
+def trained(path, options, stop=None):
+    """Train a tiny model, to the end or until an interruption."""
+    trainer = Trainer(Configuration.of_task(build("copy"), **(EDITED | options)))
+    folder = create_run(path, trainer.configuration, trainer.corpus)
+    with suppress(KeyboardInterrupt):
+        trainer.train(folder, lambda *_: signal.raise_signal(signal.SIGINT) if trainer.step == stop else None)
+    return folder
+
+
+def edit(folder, edits):
     path = folder.path / "configuration.json"
-    steps = folder.configuration().training.steps
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"steps": steps + 2}))
-    assert main(["resume", str(folder.path)]) == 0
-    assert folder.measurements.final()["step"] == steps + 2
+    path.write_text(json.dumps(json.loads(path.read_text()) | edits))
+
+
+@pytest.mark.same_bits
+@pytest.mark.parametrize("case", EDITS)
+def test_a_run_that_was_edited_ends_as_if_it_had_begun_so(tmp_path, monkeypatch, case):
+    """And the newest checkpoints are kept, at whatever interval each of them was saved."""
+    monkeypatch.setattr(Trainer, "evaluate", lambda self, *_: Scores(0.5, 0.5, 1.0, []))
+    options, stop, edits, kept = EDITS[case]
+    folder = trained(tmp_path / "edited", options, stop)
+    edit(folder, edits)
+    assert not has_ended(folder, print)
+    resume(folder, print).train(folder)
+    assert has_ended(folder, print)
+    wanted = trained(tmp_path / "whole", options | edits).checkpoints.load()
+    found = folder.checkpoints.load()
+    for part in ("model", "optimiser", "mean"):
+        assert getattr(found, part).keys() == getattr(wanted, part).keys()
+        for name, values in getattr(wanted, part).items():
+            np.testing.assert_array_equal(getattr(found, part)[name], values, err_msg=f"{part} {name}")
+    assert found.state["averaged"] == wanted.state["averaged"]
+    assert [step for step, _ in folder.checkpoints.files()] == kept
+    assert average(folder, 3)[1] == kept[-3:]
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_an_edit_that_no_mean_of_the_last_steps_fits_is_refused(tmp_path, monkeypatch, case):
+    monkeypatch.setattr(Trainer, "evaluate", lambda self, *_: Scores(0.5, 0.5, 1.0, []))
+    options, stop, edits = REFUSED[case]
+    folder = trained(tmp_path / "run", options, stop)
+    edit(folder, edits)
+    before = {path: path.read_bytes() for path in folder.path.rglob("*") if path.is_file()}
+    monkeypatch.setattr("minitransformer.training.resuming.Trainer", None)  # before any work
+    with pytest.raises(RunError, match=r"in configuration\.json"):
+        _ = has_ended(folder, print) or resume(folder, print)
+    assert {path: path.read_bytes() for path in folder.path.rglob("*") if path.is_file()} == before
 
 
 @pytest.mark.parametrize("option", ["dropout", "n_heads"])

@@ -156,7 +156,7 @@ def test_as_many_checkpoints_are_kept_as_are_asked_for(folder):
     assert names(folder) == ["step-00000030", "step-00000040"]
     folder.save(checkpoint(step=50), options(keep=1))
     assert names(folder) == ["step-00000050"]
-    with pytest.raises(RunError, match=r"has 1 checkpoint, expected 2; average fewer, or train with --keep 2"):
+    with pytest.raises(RunError, match=r"has 1 checkpoint, expected 2; average fewer, or train with a smaller --save"):
         folder.last_checkpoints(2)
 
 
