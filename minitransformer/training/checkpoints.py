@@ -10,6 +10,7 @@ import warnings
 import zlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -361,10 +362,17 @@ def _was_due(step: int, path: Path, options: TrainingOptions) -> bool:
     """Return whether a checkpoint was due when it was saved; of damaged and earlier ones, whether it would be now."""
     regular = None
     with suppress(FileError, *_DAMAGE):
-        require_regular_file(path, largest=None)
-        with safe_open(path, framework="numpy") as file:
-            regular = parse_json(file.metadata()["state"]).get("regular")
+        regular = _was_regular(path, path.stat().st_mtime_ns)
     return options.saves_at(step) if regular is None else regular or step == options.steps
+
+
+@lru_cache(10_000)
+def _was_regular(path: Path, written: int) -> bool | None:
+    """Return what a checkpoint records; ``written`` tells it from an earlier file at its path."""
+    require_regular_file(path, largest=None)
+    with safe_open(path, framework="numpy") as file:
+        found: bool | None = parse_json(file.metadata()["state"]).get("regular")
+    return found
 
 
 def _check_contents(checkpoint: Checkpoint) -> None:
