@@ -10,7 +10,7 @@ import base64
 import io
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import redirect_stderr
 from importlib import import_module
 from typing import Any, Self
@@ -143,8 +143,9 @@ class Bpe(Tokeniser):
 class Merges(Tokeniser):
     """Byte-pair encoding by subword-nmt, for text that is split into words already.
 
-    Each word is split by itself; ``@@`` ends a subword that goes on in the next. Published results on Multi30k are
-    measured with 10,000 merges, learned from both languages together.
+    Each word is split by itself; ``@@`` ends a subword that goes on in the next. Of a word that ends with ``@@`` itself
+    the last letter is a subword, so that it comes back. Published results on Multi30k are measured with 10,000 merges,
+    learned from both languages together.
 
     Parameters
     ----------
@@ -206,12 +207,12 @@ class Merges(Tokeniser):
             raise ValueError("Merges: no pair of letters occurs twice, so there is nothing to merge")
         pairs = [(left, right) for left, right in learned]
         segment = _segmenter(pairs)
-        counts = Counter(subword for line in lines for subword in segment(line.split()))
+        counts = Counter(subword for line in lines for subword in segment(line))
         return cls(pairs, build_vocabulary(counts, None, min_count, "Merges"))
 
     def encode(self, text: str) -> list[int]:
         """Turn a text into ids; subwords that are not known become ``<unk>``."""
-        return self.vocabulary.encode(self._segment(normalise_text(text).split()), self.unknown)
+        return self.vocabulary.encode(self._segment(normalise_text(text)), self.unknown)
 
     def decode(self, ids: Iterable[int]) -> str:
         """Turn ids into words with a space between."""
@@ -234,10 +235,21 @@ class Merges(Tokeniser):
         return cls(merges, Vocabulary.from_json(field(value, "tokens", list)))
 
 
-def _segmenter(merges: Iterable[tuple[str, str]]) -> Any:
-    """Return the function that splits a list of words into subwords."""
+def _segmenter(merges: Iterable[tuple[str, str]]) -> Callable[[str], list[str]]:
+    """Return the function that splits a text into subwords; those that go on, and no others, end with ``@@``."""
     codes = "\n".join(["#version: 0.2", *(" ".join(pair) for pair in merges)])
-    return _subword_nmt("apply_bpe").BPE(io.StringIO(codes), separator=_SEPARATOR).segment_tokens
+    segment = _subword_nmt("apply_bpe").BPE(io.StringIO(codes), separator=_SEPARATOR).segment_tokens
+
+    def split(text: str) -> list[str]:
+        subwords: list[str] = []
+        for word in text.split():
+            *start, last = segment([word])
+            # a word that ends with @@ itself would seem to go on, so its last letter is a subword of its own
+            end = [last[:-1] + _SEPARATOR, last[-1]] if last.endswith(_SEPARATOR) else [last]
+            subwords += start + end
+        return subwords
+
+    return split
 
 
 def sentencepiece_model(model: bytes, who: str) -> Any:

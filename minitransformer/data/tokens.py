@@ -25,7 +25,7 @@ class Tokeniser(ABC):
 
     What is encoded is ``normalise_text(text)``: tokenisers ignore how white space is made up and how Unicode writes an
     accent, and nothing else. So ``decode(encode(text)) == normalise_text(text)``, unless the text holds unknown tokens,
-    which come back as ``<unk>``. `RawCharacters` normalises nothing.
+    which come back as ``<unk>``. `RawCharacters` normalises nothing; `Words` with a marker joins subwords.
 
     Parameters
     ----------
@@ -39,6 +39,8 @@ class Tokeniser(ABC):
     """The name of the kind, as recorded in files."""
     ends: Sequence[int] = ()
     """The ids that end what a model writes that continues texts; without one, a text has no end."""
+    unit: ClassVar[str] = "tokens"
+    """What messages call its tokens."""
 
     def __init__(self, vocabulary: Vocabulary, unknown: int | None = None) -> None:
         self.vocabulary = vocabulary
@@ -204,6 +206,7 @@ class Characters(Tokeniser):
     """
 
     kind = "chars"
+    unit = "characters"
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         require_unknown(vocabulary, "Characters")

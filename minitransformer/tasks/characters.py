@@ -32,7 +32,7 @@ def characters_task() -> Task:
     return _CharactersTask(
         name="characters",
         options={},
-        title="text, character by character",
+        title="writing text",
         noun="characters",
         reads=("text",),
         unused=(
@@ -57,9 +57,11 @@ class _CharactersTask(Task):
         total = sum(map(len, different))
         notes = [
             f"text: {total:,} characters of {where} (different files: {len(different):,}), {len(train):,} characters "
-            f"to train on, {len(held_out):,} held out",
-            f"characters: {len(tokeniser.tokens):,}; one that occurs fewer than {rare:,} times is an unknown one",
+            f"to train on, {len(held_out):,} held out"
         ]
+        if not tokenisers:
+            few = f"one that occurs fewer than {rare:,} times is an unknown one"
+            notes.append(f"characters: {len(tokeniser.tokens):,}; {few}")
         if len(different) == 1:
             notes.append(f"held out: the end of the only file, one character in {MOST_HELD_OUT}")
         return TextCorpus(

@@ -36,7 +36,7 @@ class DataOptions(Options):
         common=True, added=True,
     )  # fmt: skip
     window: int = option(
-        128, "characters that are read at a time; each is predicted from those before it", at_least=2, common=True,
+        128, "tokens that are read at a time; each is predicted from those before it", at_least=2, common=True,
         added=True,
     )  # fmt: skip
     characters: int | None = option(None, "characters to train on (default: all)", at_least=1, added=True)

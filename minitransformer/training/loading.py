@@ -107,11 +107,11 @@ class TrainedRun(NamedTuple):
         RunError
             If the model translates.
         UnknownTokenError
-            If the prompt has a character that the model has not seen.
+            If the prompt has a character that the model does not know.
         """
         model, ids = self.language_model, self.target.encode(prompt)
         if UNKNOWN in ids:
-            unknown = sorted({letter for letter, number in zip(prompt, ids, strict=True) if number == UNKNOWN})
+            unknown = sorted(letter for letter in {*prompt} if UNKNOWN in self.target.encode(letter)) or [prompt]
             raise UnknownTokenError(
                 f"the model does not know {', '.join(map(repr, unknown))}: its training text has too few of "
                 f"{'it' if len(unknown) == 1 else 'them'}, or none; begin with something else"

@@ -26,7 +26,7 @@ class TextScores(NamedTuple):
     bits: float
     """The cross-entropy in bits per character."""
     token_accuracy: float
-    """The share of characters that have the highest score given those before them."""
+    """The share of tokens that have the highest score given those before them."""
     loss: float
     """The cross-entropy in nats per token."""
     characters: int
@@ -40,18 +40,18 @@ class TextScores(NamedTuple):
 def evaluate_text(
     model: LanguageModel, tokeniser: Tokeniser, text: str, window: int, ranks: Ranks = ALONE
 ) -> TextScores:
-    """Predict each character of a text from those before it.
+    """Predict each token of a text from those before it.
 
-    The model reads windows that overlap by half, so it predicts each character from at least the half of a window
-    before it, except at the beginning of the text. A character that is not in the vocabulary is predicted as an unknown
-    one, and costs 20.1 bits more: which of Unicode's characters it is.
+    The model reads windows that overlap by half, so it predicts each token from at least the half of a window before
+    it, except at the beginning of the text. A token that is not in the vocabulary, such as a rare character, is
+    predicted as an unknown one, and costs 20.1 bits more: which of Unicode's characters it is.
 
     Parameters
     ----------
     model : LanguageModel
         The model.
     tokeniser : Tokeniser
-        Converts characters to ids.
+        Converts text to ids.
     text : str
         The text.
     window : int

@@ -5,6 +5,7 @@ import json
 import lzma
 import shutil
 from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,10 +14,12 @@ from toml_cases import cases_from_toml
 import minitransformer as mt
 from minitransformer.apps.cli import main, text_runs
 from minitransformer.apps.cli.pictures import translate_with_maps
+from minitransformer.apps.explorer.session import Session
 from minitransformer.apps.learn import find
 from minitransformer.apps.learn.model import PARTS
 from minitransformer.apps.learn.referee import Verdict
-from minitransformer.data import START, Trigram
+from minitransformer.data import START, Trigram, Words
+from minitransformer.tasks import characters
 from minitransformer.training import RunFolder, TextScores, TrainedRun, evaluate_text
 from minitransformer.training.yardsticks import trigram_bits
 
@@ -53,7 +56,7 @@ def said(capsys, *arguments):
 
 def test_train_says_what_it_learns_from_and_shows_what_it_writes(training):
     folder, out = training
-    assert "text, character by character" in out
+    assert "writing text" in out
     assert "(different files: 3)" in out
     assert "characters to train on" in out
     assert out.count("bits per held-out character; it writes\n  | ") == 2
@@ -188,10 +191,28 @@ def test_evaluate_compares_with_other_means(run, capsys, monkeypatch):
 
 @pytest.mark.parametrize("share", [0.0, 0.1234, 1.0])
 def test_scores_of_texts_in_words(share):
-    assert text_runs.describe_text_scores(TextScores(1.23456, share, 0.5, 12345)) == [
+    assert text_runs.describe_text_scores(TextScores(1.23456, share, 0.5, 12345), "words") == [
         "1.235 bits per character on 12,345 held-out characters",
-        f"{100 * share:.1f} % of the characters have the highest score, given those before them",
+        f"{100 * share:.1f} % of the words have the highest score, given those before them",
     ]
+
+
+def test_tokens_that_are_not_characters_are_called_tokens(training, drawing, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(characters, "RawCharacters", Words)
+    monkeypatch.setattr(text_runs, "LENGTH", 40)
+    path, run = str(training[0].parent / "b.py"), str(tmp_path / "run")
+    with drawing():
+        trained = said(capsys, "train", "characters", *SMALL, "--out", run, "--text", path)[1]
+    measured, again = (said(capsys, "evaluate", run, *given)[1] for given in ((), ("--source", path)))
+    for out in (trained, measured, again):
+        assert " % of the tokens have the highest score, given those before them\n" in out
+        assert "character by character" not in out
+    assert "in 32 texts of 40 tokens\n" in measured
+    assert f" bits per character on {len(Path(path).read_text()) - 1} characters\n" in again  # which are not held out
+    message = said(capsys, "write", run, "x1 = 한")[2]
+    assert "the model does not know '한'" in message
+    page = Session(mt.load(run), RunFolder(run))
+    assert page.translate({"text": "x1 한 ="})["notes"] == ["token 2 is unknown: the model reads <unk>"]
 
 
 def test_evaluate_compares_less_without_the_training_text(run, capsys, training, monkeypatch):

@@ -41,6 +41,7 @@ TEXT = [
     "the dogs bark at the cats",
     "  a   cat  sees a dog\tand a dog sees a cat ",
     "é e\u0301 </s> “wow” ½ 두 글자",
+    "@@ a@@ [@@ a@@ a@ @@@ a",
     "",
 ]
 # what hypothesis builds texts of: all of it is in TEXT
@@ -93,7 +94,7 @@ def test_the_names_of_the_specials_are_text(kind):
 
 
 @every_kind
-@given(text=st.text(st.characters(codec=None, exclude_categories=[])))
+@given(text=st.text(st.characters(codec=None, exclude_categories=[])) | st.text("@[ a"))
 def test_any_text_can_be_encoded(kind, text):
     tokeniser = learn(kind)
     ids = tokeniser.encode(text)

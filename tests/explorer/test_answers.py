@@ -99,7 +99,7 @@ class Reference:
         lines = [line for line in text.split("\n")[1:] if len(line) >= 8][:12]
         return {
             "task": options["task"],
-            "title": "text, character by character" if self.alone else "numbers in words, English to German",
+            "title": "writing text" if self.alone else "numbers in words, English to German",
             "options": {name: options[name] for name in run.options.model.flat()},
             "weights": run.weights,
             "search": {"alpha": 0.6, "penalty": "gnmt"},

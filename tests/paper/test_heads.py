@@ -129,7 +129,7 @@ def test_pieces_of_a_text():
     (layer,) = found["layers"]
     assert (layer["kind"], len(layer["heads"]), found["sentences"]) == ("decoder", 2, 5)
     assert layer["difference"]["mean maps"] == pytest.approx(layer["difference"]["initial"]["mean maps"])
-    with pytest.raises(ValueError, match="found 15 characters of a held-out text, expected at least 30"):
+    with pytest.raises(ValueError, match="found 15 tokens of a held-out text, expected at least 30"):
         heads.held_out_groups(trained, folder, 1)
 
 

@@ -82,7 +82,8 @@ def _show_result(trainer: Trainer, folder: RunFolder, result: Result) -> None:
         print(describe_plateau(trainer))
     scores = result.scores
     print(describe_weights(result.trained))
-    for line in describe_text_scores(scores) if isinstance(scores, TextScores) else describe_scores(scores):
+    unit = trainer.target.unit
+    for line in describe_text_scores(scores, unit) if isinstance(scores, TextScores) else describe_scores(scores):
         print(line)
     print(f"{trainer.tokens:,} target tokens, {trainer.tokens / max(trainer.seconds, 1e-9):,.0f} in a second")
     if isinstance(scores, Scores):

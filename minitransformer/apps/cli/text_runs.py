@@ -21,16 +21,16 @@ from minitransformer.tasks import TextCorpus
 from minitransformer.training import RunError, RunFolder, TextScores, TrainedRun, Trainer, trigram_bits, xz_bits
 
 SHOWN = 160
-"""The number of characters that a model in training writes, as a sign of its progress."""
+"""The number of tokens that a model in training writes, as a sign of its progress."""
 TEXTS, LENGTH = 32, 500
-"""The texts that are written for the share of lines that parse: their number, and the characters of each."""
+"""The texts that are written for the share of lines that parse: their number, and the tokens of each."""
 
 
-def describe_text_scores(scores: TextScores) -> list[str]:
+def describe_text_scores(scores: TextScores, unit: str, which: str = "held-out ") -> list[str]:
     """Return the scores in words, a line for each."""
     return [
-        f"{scores.bits:.3f} bits per character on {counted(scores.characters, 'held-out characters')}",
-        f"{100 * scores.token_accuracy:.1f} % of the characters have the highest score, given those before them",
+        f"{scores.bits:.3f} bits per character on {counted(scores.characters, f'{which}characters')}",
+        f"{100 * scores.token_accuracy:.1f} % of the {unit} have the highest score, given those before them",
     ]
 
 
@@ -63,7 +63,7 @@ def evaluate_run(args: argparse.Namespace, trained: TrainedRun) -> int:
     with spread_over_cores(ranks, len(held_out) // window) as several:
         scores = training.evaluate_text(trained.language_model, trained.target, held_out, window, several)
     print(f"step {trained.checkpoint.state['step']:,} of {trained.task.title}")
-    for line in describe_text_scores(scores):
+    for line in describe_text_scores(scores, trained.target.unit, "held-out " if source is None else ""):
         print(line)
     print(f"perplexity {math.exp(scores.loss):.4f} per token of {len(trained.target):,}")
     if ranks.rank == 0 and source is None:
@@ -95,7 +95,7 @@ def _compare(trained: TrainedRun, scores: TextScores, held_out: str, corpus: Tex
     yield _row("xz -9e, of the held-out text alone", f"{xz_bits(held_out):.3f}")
     if corpus is not None:
         yield _row("xz -9e, of the held-out text after the training text", f"{xz_bits(held_out, corpus.train):.3f}")
-    yield f"\nlines that Python's parser accepts, in {TEXTS} texts of {LENGTH} characters"
+    yield f"\nlines that Python's parser accepts, in {TEXTS} texts of {LENGTH} {tokeniser.unit}"
     yield _row("this model, at temperature 1", _share(training.write_texts(model, tokeniser, window, TEXTS, LENGTH)))
     if trigram is not None:
         yield _row("the trigram model", _share(training.write_by_trigram(trigram, tokeniser, TEXTS, LENGTH)))

@@ -146,7 +146,7 @@ class _Continuing(Reading):
         return self.run.target.encode(text)
 
     def _pieces(self, text: str, n: int) -> Sequence[str] | None:
-        return text
+        return text if len(text) == n else None
 
     def source(self, ids: list[int]) -> None:
         return None

@@ -77,10 +77,10 @@ def held_out_groups(trained: TrainedRun, folder: RunFolder, most: int) -> list[G
     """
     if isinstance(trained.model, LanguageModel):
         n = min(PIECE, trained.options.data.window) - 1
-        ids = trained.target.encode(folder.held_out_text()[: most * n])
+        ids = trained.target.encode(folder.held_out_text())[: most * n]
         pieces = [[START, *ids[first : first + n]] for first in range(0, len(ids) - n + 1, n)]
         groups: list[Group] = [(np.array(pieces),)] if len(pieces) > 1 else []
-        found = f"{len(ids)} characters of a held-out text, expected at least {2 * n}"
+        found = f"{len(ids)} tokens of a held-out text, expected at least {2 * n}"
     else:
         pairs = folder.held_out()[:most]
         groups = group_by_lengths(trained, pairs)
