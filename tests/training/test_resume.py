@@ -225,6 +225,7 @@ def edit(folder, edits):
 def test_a_run_that_was_edited_ends_as_if_it_had_begun_so(tmp_path, monkeypatch, case):
     """And the newest checkpoints are kept, at whatever interval each of them was saved."""
     monkeypatch.setattr(Trainer, "evaluate", lambda self, *_: Scores(0.5, 0.5, 1.0, []))
+    monkeypatch.setattr("os.fsync", lambda number: None)
     options, stop, edits, kept = EDITS[case]
     folder = trained(tmp_path / "edited", options, stop)
     edit(folder, edits)
@@ -245,6 +246,7 @@ def test_a_run_that_was_edited_ends_as_if_it_had_begun_so(tmp_path, monkeypatch,
 @pytest.mark.parametrize("case", REFUSED)
 def test_an_edit_that_no_mean_of_the_last_steps_fits_is_refused(tmp_path, monkeypatch, case):
     monkeypatch.setattr(Trainer, "evaluate", lambda self, *_: Scores(0.5, 0.5, 1.0, []))
+    monkeypatch.setattr("os.fsync", lambda number: None)
     options, stop, edits = REFUSED[case]
     folder = trained(tmp_path / "run", options, stop)
     edit(folder, edits)
