@@ -38,9 +38,8 @@ def has_ended(run: RunFolder, report: Report) -> bool:
         load(run, report=report)
         return True
     last = load(run, "last", report)
-    training = last.options.training
-    state = read_training_state(last.checkpoint, training)
-    return training.ends_at(state.step, state.waited)
+    state = read_training_state(last.checkpoint, last.options.training)
+    return last.options.training.ends_at(state.step, state.waited)
 
 
 def resume(run: RunFolder, report: Report, ranks: Ranks = ALONE, fork: bool = False) -> Trainer:

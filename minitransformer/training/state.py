@@ -50,9 +50,7 @@ class TrainingState(State):
     averaged: int = option(0, "steps whose weights the mean holds", at_least=0)
     best: Sequence[float] | None = option(None, "value and step of the best measurement")
     waited: int = option(0, "measurements since the best", at_least=0)
-    regular: bool | None = option(
-        None, "whether checkpoints were due at this step, whatever the interval is later", added=True
-    )
+    regular: bool | None = option(None, "whether a checkpoint was due by the interval of then", added=True)
     dropout: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
