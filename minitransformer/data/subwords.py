@@ -212,7 +212,12 @@ class Merges(Tokeniser):
 
     def encode(self, text: str) -> list[int]:
         """Turn a text into ids; subwords that are not known become ``<unk>``."""
-        return self.vocabulary.encode(self._segment(normalise_text(text)), self.unknown)
+        return self.vocabulary.encode(self.pieces(text), self.unknown)
+
+    def pieces(self, text: str) -> list[str]:
+        """Return the subwords of a text."""
+        found: list[str] = self._segment(normalise_text(text))
+        return found
 
     def decode(self, ids: Iterable[int]) -> str:
         """Turn ids into words with a space between."""

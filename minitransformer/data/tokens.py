@@ -85,6 +85,10 @@ class Tokeniser(ABC):
             The ids of its tokens; `PAD`, `START` and `END` are not among them.
         """
 
+    def pieces(self, text: str) -> Sequence[str] | None:
+        """Return the part of a text that each id of `encode` stands for; None if they are not known."""
+        return None
+
     @abstractmethod
     def decode(self, ids: Iterable[int]) -> str:
         """Turn ids into text, up to the first `END`; `PAD` and `START` are skipped.
@@ -177,7 +181,11 @@ class Words(Tokeniser):
 
     def encode(self, text: str) -> list[int]:
         """Turn a text into ids; words that are not known become ``<unk>``."""
-        return self.vocabulary.encode(normalise_text(text).split(), self.unknown)
+        return self.vocabulary.encode(self.pieces(text), self.unknown)
+
+    def pieces(self, text: str) -> list[str]:
+        """Return the words of a text."""
+        return normalise_text(text).split()
 
     def decode(self, ids: Iterable[int]) -> str:
         """Turn ids into words with a space between."""
@@ -234,6 +242,10 @@ class Characters(Tokeniser):
     def encode(self, text: str) -> list[int]:
         """Turn a text into ids; characters that are not known become ``<unk>``."""
         return self.vocabulary.encode(self.prepare(text), self.unknown)
+
+    def pieces(self, text: str) -> str:
+        """Return the characters that are encoded of a text."""
+        return self.prepare(text)
 
     def decode(self, ids: Iterable[int]) -> str:
         """Turn ids into characters, one after the other."""

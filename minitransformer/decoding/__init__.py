@@ -16,10 +16,10 @@ from minitransformer.decoding.search import Diverged as Diverged
 from minitransformer.decoding.search import as_sources as as_sources
 from minitransformer.decoding.search import exclude as exclude
 from minitransformer.decoding.search import limits as limits
+from minitransformer.decoding.search import longest_sentence as longest_sentence
 from minitransformer.decoding.search import to_host as to_host
 from minitransformer.decoding.texts import check_sentence as check_sentence
 from minitransformer.decoding.texts import hypotheses as hypotheses
-from minitransformer.decoding.texts import longest_sentence as longest_sentence
 from minitransformer.decoding.texts import naming_the_longest as naming_the_longest
 from minitransformer.decoding.texts import source_sentence as source_sentence
 from minitransformer.decoding.texts import translate as translate

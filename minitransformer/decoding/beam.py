@@ -9,7 +9,7 @@ where |Y| counts the tokens that were written: the end token is one of them, the
 
 At each step, all hypotheses of a sentence are continued with all tokens, and the K most probable continuations are
 kept. Hypotheses that have written the end token are finished and leave the beam; the others are live.
-Padding and the start token are never written. With K = 1 this is greedy decoding.
+Padding and the start token are never written. With K = 1 this is greedy decoding, by any rules.
 
 When to stop: every continuation of a live hypothesis with log-probability p has a log-probability of at most p and a
 penalty of at most lp(limit). As p <= 0 and alpha >= 0, its score is at most p / lp(limit). If this bound for the best
@@ -32,7 +32,7 @@ import numpy as np
 from minitransformer.arrays import Array, cache_slices, is_whole, xp
 from minitransformer.data import END, START
 from minitransformer.decoding.rules import PAPER, SearchOptions
-from minitransformer.decoding.search import Ids, as_sources, best_tokens, exclude, limits, to_host
+from minitransformer.decoding.search import Ids, as_sources, best_tokens, exclude, to_host
 from minitransformer.nn import Transformer
 from minitransformer.stand_ins import replaceable
 
@@ -84,7 +84,7 @@ def beam_search(
         The exponent of the length penalty, 0 or more; higher values favour longer sentences.
     max_length : int, optional
         The maximum number of tokens to write, including the end token; by default 50 more than the source sentence has,
-        unless the rules say otherwise.
+        unless the rules say otherwise; never more than the model's learned positions.
     n_best : int
         How many hypotheses to return for each sentence, at most ``beam``.
     rules : SearchOptions
@@ -122,7 +122,7 @@ def beam_search(
     if not (isfinite(alpha) and alpha >= 0):
         raise ValueError(f"beam_search: alpha must be a number of 0 or more, found {alpha}")
     source_ids = as_sources(source_ids)
-    most = limits(source_ids, rules.most_written if max_length is None else max_length)
+    most = rules.limits(model, source_ids, max_length)
     n_compared = rules.n_compared(beam, n_best)
 
     found: list[list[Hypothesis]] = [[] for _ in source_ids]  # the finished ones, best first
@@ -154,7 +154,7 @@ def beam_search(
             results.sort(key=lambda hypothesis: -hypothesis.score)  # stable: of equal ones the earlier comes first
             del results[n_compared:]
         log_p[ends] = -np.inf
-        if rules.full_beam:  # not the paper's: others take the places of those that have ended
+        if rules.refills(beam):  # not the paper's: others take the places of those that have ended
             live = live_first(ends, beam)
             parents, tokens = np.take_along_axis(parents, live, axis=1), np.take_along_axis(tokens, live, axis=1)
             log_p = np.take_along_axis(log_p, live, axis=1)

@@ -9,7 +9,7 @@ import numpy as np
 from minitransformer.arrays import xp
 from minitransformer.data import END, START
 from minitransformer.decoding.rules import PAPER, SearchOptions
-from minitransformer.decoding.search import as_sources, exclude, limits, to_host
+from minitransformer.decoding.search import as_sources, exclude, to_host
 from minitransformer.nn import Transformer
 from minitransformer.stand_ins import replaceable
 
@@ -32,7 +32,7 @@ def greedy(
         Source sentences, each with its end token, padded with 0.
     max_length : int, optional
         The maximum number of tokens to write, including the end token; by default 50 more than the source sentence has
-        (section 6.1), unless the rules say otherwise.
+        (section 6.1), unless the rules say otherwise; never more than the model's learned positions.
     rules : SearchOptions
         Which tokens may be written, and how many.
 
@@ -56,7 +56,7 @@ def greedy(
     True
     """
     source_ids = as_sources(source_ids)
-    most = limits(source_ids, rules.most_written if max_length is None else max_length)
+    most = rules.limits(model, source_ids, max_length)
     sentences: list[list[int]] = [[] for _ in source_ids]
     active = np.flatnonzero(most > 0)  # the sentences that have not ended
     if not active.size:

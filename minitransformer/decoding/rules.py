@@ -11,7 +11,8 @@ import numpy as np
 
 from minitransformer.arrays import Array, asarray, xp
 from minitransformer.data import END
-from minitransformer.decoding.search import exclude
+from minitransformer.decoding.search import Ids, exclude, limits, longest_sentence
+from minitransformer.nn import Model
 from minitransformer.options import OptionError, Options, option
 from minitransformer.stand_ins import replaceable
 
@@ -56,7 +57,9 @@ class SearchOptions(Options):
         choices=("gnmt", "length"),
     )
     full_beam: bool = _rule(
-        False, "whether another hypothesis takes the place of a finished one, so that as many as before are continued"
+        False,
+        "whether, with a beam above 1, another hypothesis takes the place of a finished one, so that as many as before "
+        "are continued",
     )
     stop: str = _rule(
         "exact",
@@ -88,9 +91,23 @@ class SearchOptions(Options):
         if any(token < 0 for token in self.forbidden or ()):
             raise OptionError(f"search: forbidden must be ids of 0 or more, found {self.forbidden}", "forbidden")
 
+    def limits(self, model: Model, source_ids: Ids, max_length: int | None = None) -> Ids:
+        """Return the maximum number of tokens for each sentence, including the end token: (B, Tk) -> (B,).
+
+        It is ``max_length``, if given, or else ``most_written``, or 50 more than the source sentence has; and no more
+        than the model has learned positions, if it has any.
+        """
+        most = limits(source_ids, self.most_written if max_length is None else max_length)
+        learned = longest_sentence(model)
+        return most if learned is None else np.minimum(most, learned)
+
+    def refills(self, beam: int) -> bool:
+        """Return whether others take the places of finished hypotheses; a beam of 1 is greedy search, by any rules."""
+        return self.full_beam and beam > 1
+
     def continuations(self, beam: int) -> int:
         """Return how many continuations of K hypotheses are needed: among 2 K, at least K have not ended."""
-        return 2 * beam if self.full_beam else beam
+        return 2 * beam if self.refills(beam) else beam
 
     def divisor(self, length: Any, alpha: float) -> Any:
         """Return the divisor of the log-probability of a hypothesis with so many tokens."""

@@ -143,8 +143,8 @@ def sample(
     model : LanguageModel
         The model.
     prompts : integer array, shape (B, T)
-        The beginnings of the texts, without the start token; T may be 0. Only the last tokens of a prompt that is
-        longer than the window are read.
+        The beginnings of the texts, without the start token; T may be 0. Of a prompt that with the start token is
+        longer than the window, only the last half of a window is read.
     window : int
         The number of tokens that the model was trained on at a time, the start token included; at least 2.
     options : SamplingOptions, optional
@@ -206,8 +206,9 @@ def _sample(
 ) -> Iterator[Ids]:
     begins = model.options.start_token or not texts.shape[1]
     start = np.full((len(texts), int(begins)), START)
-    cache, unread = model.new_cache(len(texts)), texts if texts.shape[1] < window else texts[:, -(window // 2) :]
-    texts, unread = unread, np.concatenate((start, unread), axis=1)
+    if begins + texts.shape[1] > window:
+        texts = texts[:, -(window // 2) :]
+    cache, unread = model.new_cache(len(texts)), np.concatenate((start, texts), axis=1)
     ended = np.zeros(len(texts), dtype=bool)
     while not ended.all():
         for place in range(unread.shape[1]):

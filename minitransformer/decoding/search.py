@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from minitransformer.arrays import Array, is_whole, to_numpy, xp
 from minitransformer.data import PAD, START
+from minitransformer.nn import Model
 
 Ids = NDArray[np.int64]
 
@@ -67,6 +68,12 @@ def limits(source_ids: Ids, max_length: int | None = None) -> Ids:
     if not is_whole(max_length) or max_length < 0:
         raise ValueError(f"decoding: max_length must be a whole number of 0 or more, found {max_length!r}")
     return np.full(len(source_ids), max_length)
+
+
+def longest_sentence(model: Model) -> int | None:
+    """Return the maximum number of tokens of a sentence, including its end; None if there is no limit."""
+    learned = model.target_embedding.positions
+    return None if learned is None else len(learned)
 
 
 def exclude(scores: Array) -> None:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar
 
 from minitransformer.arrays import full_memory
-from minitransformer.data import END, Tokeniser, pad
+from minitransformer.data import END, Tokeniser
 from minitransformer.decoding.batches import Spread, everything, in_batches
 from minitransformer.decoding.beam import Hypothesis, beam_search
 from minitransformer.decoding.greedy import greedy
 from minitransformer.decoding.rules import PAPER, SearchOptions
-from minitransformer.decoding.search import MORE_THAN_SOURCE
-from minitransformer.nn import Model, Transformer
+from minitransformer.decoding.search import Ids, longest_sentence
+from minitransformer.nn import Transformer
 
 T = TypeVar("T")
 
@@ -105,17 +105,11 @@ def translate(
         If a text is longer than the model's learned positions, or beam or alpha is out of its range.
     """
     SearchOptions.check({"beam": beam, "alpha": alpha})
-    if beam > 1:
+    if beam > 1:  # with a beam of 1, beam search writes what `greedy` writes, and computes scores as well
         found = hypotheses(model, source, texts, beam, alpha, 1, spread, rules)
         return [target.decode(best.tokens) for best, *_ in found]
     search = partial(greedy, model, rules=rules)
     return [target.decode(ids) for ids in _decode(model, source, texts, search, SENTENCES, spread)]
-
-
-def longest_sentence(model: Model) -> int | None:
-    """Return the maximum number of tokens of a sentence, including its end; None if there is no limit."""
-    learned = model.target_embedding.positions
-    return None if learned is None else len(learned)
 
 
 def source_sentence(model: Transformer, source: Tokeniser, text: str) -> list[int]:
@@ -163,18 +157,11 @@ def _decode(
     model: Transformer,
     source: Tokeniser,
     texts: Sequence[str],
-    search: partial[list[T]],
+    search: Callable[[Ids], list[T]],
     size: int,
     spread: Spread,
 ) -> list[T]:
-    """Decode texts with ``search(ids, max_length=None)``, within the learned positions if the model has them."""
+    """Decode texts with ``search(ids)``."""
     ids = [check_sentence(model, source, text) for text in texts]
-    most, given = longest_sentence(model), search.keywords["rules"].most_written
-    # A sentence limited by the last position is decoded alone, so that the limit does not apply to others in its batch.
-    alone = {i for i, one in enumerate(ids) if most is not None and (given or len(one) + MORE_THAN_SOURCE) > most}
-    others = [place for place in range(len(ids)) if place not in alone]
     with naming_the_longest(texts, ids):
-        found = {place: search(pad([ids[place]]), max_length=most)[0] for place in alone}
-        written = in_batches(search, [ids[place] for place in others], size, spread=spread)
-    found.update(zip(others, written, strict=True))
-    return [found[place] for place in range(len(ids))]
+        return in_batches(search, ids, size, spread=spread)

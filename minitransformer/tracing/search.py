@@ -18,9 +18,9 @@ from minitransformer import ops
 from minitransformer.arrays import Array, is_whole, to_numpy, xp
 from minitransformer.autograd import Tensor, no_grad
 from minitransformer.data import END, PAD, START
-from minitransformer.decoding import PAPER, SearchOptions, beam_search, longest_sentence
+from minitransformer.decoding import PAPER, SearchOptions, beam_search
 from minitransformer.decoding.beam import best_continuations, live_first
-from minitransformer.decoding.search import Diverged, Ids, as_sources, best_tokens, exclude, limits, to_host
+from minitransformer.decoding.search import Diverged, Ids, as_sources, best_tokens, exclude, to_host
 from minitransformer.nn import LanguageModel, Model, Transformer
 from minitransformer.stand_ins import in_this_thread, in_use, standing_in
 from minitransformer.tracing.editing import Editor, layout_of
@@ -90,7 +90,8 @@ class BeamTree:
 class FullPasses:
     """A model that predicts the next token by a full forward pass for each hypothesis, so that edits hold.
 
-    It has the two methods that a search calls, ``new_cache`` and ``step``, and is its own cache. The encoder runs once.
+    It has what a search uses, ``new_cache``, ``step`` and ``target_embedding``, and is its own cache. The encoder runs
+    once.
 
     Parameters
     ----------
@@ -106,6 +107,7 @@ class FullPasses:
 
     def __init__(self, model: Model, source_ids: Ids | None, edits: Sequence[Edit], most: int) -> None:
         self._model = twin(model)
+        self.target_embedding = self._model.target_embedding
         self._editor: Editor | None = None
         if edits:
             longest = np.full((1, max(most, 1) + 1), START)
@@ -294,7 +296,8 @@ class _GrowingTree:
         """Replace ``best_continuations``: find some more than are needed, and add all of them to the tree."""
         parents, tokens, totals = self.best(log_p, logits, n + self.n_dropped)
         ends = (tokens == END) & (totals > -inf)
-        kept = live_first(ends, self.beam)[0] if self.rules.full_beam else np.arange(min(self.beam, tokens.shape[1]))
+        refilled = self.rules.refills(self.beam)
+        kept = live_first(ends, self.beam)[0] if refilled else np.arange(min(self.beam, tokens.shape[1]))
         self.step += 1
         places: list[int | None] = []
         found = (x[0].tolist() for x in (parents, tokens, totals))
@@ -358,9 +361,7 @@ def _one_sentence(function: str, model: Any, source_ids: Any) -> Ids | None:
 def _limit(model: Model, source_ids: Ids | None, max_length: int | None, rules: SearchOptions) -> int:
     """Return the most tokens that may be written, the end token among them."""
     before = np.zeros((1, 0), dtype=np.int64) if source_ids is None else source_ids
-    most = int(limits(before, rules.most_written if max_length is None else max_length)[0])
-    learned = longest_sentence(model)
-    return most if learned is None else min(most, learned)
+    return int(rules.limits(model, before, max_length)[0])
 
 
 def _check_prefix(model: Model, prefix: Sequence[int], most: int) -> list[int]:

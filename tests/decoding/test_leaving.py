@@ -2,6 +2,7 @@
 
 import inspect
 from contextlib import nullcontext
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +18,8 @@ class Scripted:
 
     The first token of a source is the place of its sentence in the script, and 3.
     """
+
+    target_embedding = SimpleNamespace(positions=None)
 
     def __init__(self, script):
         self.next = []

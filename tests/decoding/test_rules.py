@@ -58,7 +58,7 @@ def slow_search(logits, most, beam, alpha, n_best, rules):
         for tokens, log_p in live:
             y = step(logits(tokens), length - 1, last, rules)
             continued += [([*tokens, token], log_p + y[token]) for token in range(len(y)) if y[token] > -np.inf]
-        continued = sorted(continued, key=lambda one: -one[1])[: 2 * beam if rules.full_beam else beam]
+        continued = sorted(continued, key=lambda one: -one[1])[: 2 * beam if rules.full_beam and beam > 1 else beam]
         ends = [tokens[-1] == END or (last and rules.limit_ends) for tokens, _ in continued]
         found += [
             (log_p / divisor(length), [token for token in tokens if token != END], tokens[-1] == END)
@@ -119,6 +119,20 @@ def test_a_search_by_any_rules_finds_what_a_slow_one_finds(make_model, monkeypat
             np.testing.assert_allclose([one.score for one in several], [one[0] for one in expected], atol=1e-12)
         written = greedy(model, pad(SOURCES), max_length, rules)
         assert written == [slow_greedy(f, n, rules) for f, n in zip(of, most, strict=True)], drawn
+
+
+@pytest.mark.parametrize("most", [None, 4, 200])
+def test_a_beam_of_1_is_greedy_search_by_any_rules_and_within_the_learned_positions(make_model, favour, most):
+    model, names = make_model(scale=0.25, positions="learned", max_length=6), ("stop", "penalty", "force_end", "alpha")
+    favour(model, END, 1)
+    for full_beam, *values in product((False, True), *(VALUES[name] for name in names)):
+        rules = SearchOptions(most_written=most, full_beam=full_beam, **dict(zip(names, values, strict=True)))
+        written = greedy(model, pad(SOURCES), rules=rules)
+        found = beam_search(model, pad(SOURCES), 1, rules.alpha, rules=rules)
+        assert [best.tokens for (best,) in found] == written, rules
+        assert max(map(len, written)) == min(most or 6, 6) - rules.force_end
+        tree = tracing.beam_tree(model, SOURCES[:1], 1, rules.alpha, rules=rules)
+        assert tree.tokens(tree.winner) == written[0]
 
 
 @pytest.mark.parametrize("rules", RULES)

@@ -199,10 +199,15 @@ def test_beyond_the_window_the_model_reads_its_last_half_again():
 
 
 @pytest.mark.parametrize(
-    ("length", "read"), [(0, [1]), (4, [1, 10, 11, 12, 13]), (5, [1, 10, 11, 12, 13, 14]), (6, [1, 13, 14, 15])]
-)
-def test_of_a_prompt_that_is_longer_than_the_window_only_the_end_is_read(length, read):
+    ("starts", "length", "read"),
+    [
+        (True, 0, [1]), (True, 4, [1, 10, 11, 12, 13]), (True, 5, [1, 10, 11, 12, 13, 14]), (True, 6, [1, 13, 14, 15]),
+        (False, 0, [1]), (False, 6, [10, 11, 12, 13, 14, 15]), (False, 7, [14, 15, 16]),
+    ],
+)  # fmt: skip
+def test_of_a_prompt_that_is_longer_than_the_window_only_the_end_is_read(starts, length, read):
     model = Reader()
+    model.options = model.options.changed(start_token=starts)
     next(sample(model, np.arange(10, 10 + length)[None], 6))
     assert model.read == [read]
 

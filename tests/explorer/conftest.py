@@ -3,7 +3,6 @@
 import pytest
 
 from minitransformer.apps.explorer import Session
-from minitransformer.apps.explorer import reading as module
 from minitransformer.tasks import build
 from minitransformer.training import Configuration, Trainer, create_run, load
 
@@ -46,11 +45,11 @@ def run(folder):
     return load(folder)
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def short_translations():
     """Cut translations off early: weights that are not trained find no end."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "MORE_THAN_SOURCE", 1)
+        patch.setattr("minitransformer.decoding.search.MORE_THAN_SOURCE", 1)
         yield
 
 

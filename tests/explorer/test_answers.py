@@ -230,9 +230,8 @@ class Reference:
 
     def training(self, body):
         model, source, [target], *_ = self.traced({"text": body["text"]})
-        begun, key, steps = self.read(body["text"])[1], body.get("key", ""), [0, 1, 2]
-        limits = *([16] if self.alone else []), *([] if self.learned is None else [len(self.learned)])
-        most = min([len(target) + 10, *limits])
+        (_, begun, most), key, steps = self.read(body["text"]), body.get("key", ""), [0, 1, 2]
+        most = min(len(target) + 10, 16 if self.alone else most)
         models = [self.at(step) for step in steps]
         traces = [tracing.trace(model, source, [target]) for model in models]
         steps_near = [

@@ -16,6 +16,7 @@ import minitransformer as mt
 from minitransformer import tracing
 from minitransformer.apps.explorer import RequestError, Session, describe, growth, models, reading
 from minitransformer.data import END, Characters, Words
+from minitransformer.decoding import PAPER
 from minitransformer.training import RunError
 
 TEXT = "nine thousand and seventy"
@@ -39,22 +40,22 @@ RULES = {
 @pytest.mark.parametrize("checkpoint", [None, 0, 2])
 @pytest.mark.parametrize("alpha", [None, 0.0, 1.5])
 @pytest.mark.parametrize("beam", [None, 1, 2, 4])
-@pytest.mark.parametrize("rules", [{}, RULES], ids=["the paper's", "another's"])
+@pytest.mark.parametrize("rules", [{}, RULES, {"most_written": 3}], ids=["the paper's", "another's", "short"])
 def test_every_combination_of_options_is_that_of_the_search(run, folder, monkeypatch, rules, beam, alpha, checkpoint):
-    """Beam, length penalty and checkpoint, given or left out, with the rules of two runs."""
-    monkeypatch.setattr("minitransformer.apps.explorer.reading.MORE_THAN_SOURCE", 3)
+    """Beam, length penalty and checkpoint, given or left out, with the rules of three runs."""
+    monkeypatch.setattr("minitransformer.decoding.search.MORE_THAN_SOURCE", 3)
     search = run.options.search.changed(**rules)
     session = Session(run._replace(options=replace(run.options, search=search)), folder)
     asked = {"beam": beam, "alpha": alpha, "checkpoint": checkpoint}
     found = session.translate({"text": TEXT} | {name: value for name, value in asked.items() if value is not None})
     model, ids = session.models.at(checkpoint), [token["id"] for token in found["source"]]
-    penalty, most = search.alpha if alpha is None else alpha, session.reading.most_written(ids)
+    penalty = search.alpha if alpha is None else alpha
     tokens = [token["id"] for token in found["tokens"]]
     if (beam or 1) == 1:
-        expected = mt.decoding.greedy(model, [ids], most, search)[0]
+        expected = mt.decoding.greedy(model, [ids], rules=search)[0]
         assert found["tree"] is None
     else:
-        best = mt.decoding.beam_search(model, [ids], beam, penalty, most, rules=search)[0][0]
+        best = mt.decoding.beam_search(model, [ids], beam, penalty, rules=search)[0][0]
         expected = best.tokens
         for node in found["tree"]["nodes"]:
             if node["score"] is not None:
@@ -68,11 +69,26 @@ def test_every_combination_of_options_is_that_of_the_search(run, folder, monkeyp
 
 
 @pytest.mark.parametrize(
-    ("tokens", "positions", "most"), [(5, None, 6), (5, 7, 6), (5, 6, 6), (5, 5, 5), (159, None, 160), (160, None, 160)]
-)
-def test_as_many_tokens_are_written_as_the_source_has_and_some_more(session, monkeypatch, tokens, positions, most):
-    monkeypatch.setattr(reading, "longest_sentence", lambda model: positions)
-    assert session.reading.most_written([5] * tokens) == most
+    ("rule", "positions", "most", "said"),
+    [
+        (None, None, 6, []), (None, 6, 6, []), (None, 5, 5, []), (3, None, 3, []), (7, 5, 5, []), (178, None, 178, []),
+        (179, None, 178, ["the explorer writes at most 178 tokens, minitransformer translate 179"]),
+    ],
+)  # fmt: skip
+def test_as_many_tokens_are_written_as_the_rules_allow(session, monkeypatch, rule, positions, most, said):
+    monkeypatch.setattr("minitransformer.decoding.rules.longest_sentence", lambda model: positions)
+    monkeypatch.setattr(session.reading, "rules", PAPER.changed(most_written=rule))
+    assert session.reading.most_written([5] * 5) == most
+    assert [session.reading.cut([5] * 5, n) for n in (most - 1, most)] == [[], said]
+
+
+def test_a_translation_that_the_explorer_cuts_says_so(session, monkeypatch):
+    monkeypatch.setattr(reading, "MOST_WRITTEN", 3)
+    found = session.translate({"text": TEXT})
+    assert len(found["tokens"]) == 3
+    assert found["notes"] == [
+        f"the explorer writes at most 3 tokens, minitransformer translate {len(found['source']) + 1}"
+    ]
 
 
 def test_a_target_has_as_many_tokens_as_may_be_written(session):
@@ -169,7 +185,7 @@ HEAD_OFF = {"kind": "head_off", "step": f"{CROSS}/multi_head_attention", "head":
         ("beam", 16, 17, "a whole number from 1 to 16"),
         ("checkpoint", 0, -1, "a whole number from 0 to 2,147,483,648"),
         ("edits", [HEAD_OFF] * 100, [HEAD_OFF] * 101, "a list of at most 100 objects"),
-        ("prefix", [5] * 6, [5] * 161, "a list of at most 160 whole numbers, 0 or more each"),
+        ("prefix", [5] * 6, [5] * 179, "a list of at most 178 whole numbers, 0 or more each"),
     ],
 )
 def test_the_last_value_within_a_limit_is_answered_and_the_next_refused(session, name, last, beyond, expected):

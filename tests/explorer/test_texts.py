@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 from toml_cases import cases_from_toml
 
-from minitransformer.apps.explorer import RequestError
-from minitransformer.data import END, UNKNOWN
+from minitransformer.apps.explorer import RequestError, Session
+from minitransformer.data import END, UNKNOWN, Words
 
 TEXT = "x1 = "
 OWN = "decoder.layers.0.self_attention"
@@ -59,5 +59,14 @@ def test_examples_are_whole_lines_of_a_fitting_length_each_once(text_session, mo
     assert text_session.reading.examples() == ["b" * 8, "c" * 8, "e" * 59, *lines[8:17]]
 
 
-def test_unknown_characters_are_named(text_session):
-    assert text_session.translate({"text": "x€"})["notes"] == ["token 2 ('€') is unknown: the model reads <unk>"]
+@pytest.mark.parametrize("kind", [None, Words])
+def test_unknown_tokens_are_named_whatever_a_token_is(text_session, monkeypatch, kind):
+    tokeniser = text_session.run.target if kind is None else kind.train(["x x"])
+    run = text_session.run._replace(source=tokeniser, target=tokeniser)
+    text, part = ("x€", "€") if kind is None else ("x €uro", "€uro")
+    reading, notes = Session(run, text_session.reading.folder).reading, "token 2{} is unknown: the model reads <unk>"
+    assert reading.read(text)[1] == [notes.format(f" ({part!r})")]
+    # a tokeniser that does not say what its tokens stand for, with more of them than the text has characters
+    monkeypatch.setattr(tokeniser, "encode", lambda text: [5, UNKNOWN, *[5] * len(text)])
+    monkeypatch.setattr(tokeniser, "pieces", lambda text: None)
+    assert reading.read(text)[1] == [notes.format("")]

@@ -8,7 +8,7 @@ from typing import Any
 from minitransformer import tracing
 from minitransformer.apps.explorer.body import RequestError
 from minitransformer.data import END, UNKNOWN, Tokeniser, normalise_text
-from minitransformer.decoding import SearchOptions, check_sentence, greedy, longest_sentence
+from minitransformer.decoding import SearchOptions, as_sources, check_sentence, greedy, longest_sentence
 from minitransformer.nn import LanguageModel, Model
 from minitransformer.training import RunError, RunFolder, TrainedRun
 
@@ -17,10 +17,8 @@ MOST_TOKENS = 128
 MOST_CHARACTERS = 10_000
 MOST_NOTES = 10
 """The most notes on unknown tokens; if there were more, the last one counts the others."""
-MOST_WRITTEN = 160
-"""The most tokens of a translation, whatever the length of its source."""
-MORE_THAN_SOURCE = 50
-"""How many tokens more than its source a translation may have (section 6.1), or a text that is continued."""
+MOST_WRITTEN = MOST_TOKENS + 50
+"""The most tokens of a translation, whatever a run's rules allow; the paper's allow no more (section 6.1)."""
 N_EXAMPLES = 12
 LINES = range(8, 60)
 """How many characters a line of a held-out text has that is an example."""
@@ -52,7 +50,7 @@ class Reading:
     def __init__(self, run: TrainedRun, folder: RunFolder) -> None:
         self.run, self.folder = run, folder
         self.rules = run.options.search
-        self.most_tokens = self._fitting(MOST_TOKENS)
+        self.most_tokens = min(MOST_TOKENS, longest_sentence(run.model) or MOST_TOKENS)
 
     def examples(self) -> list[str]:
         """Return held-out texts."""
@@ -77,7 +75,7 @@ class Reading:
             raise RequestError(
                 f"the text has {len(ids)} {self.counted}, expected at most {self.most_tokens}; shorten it"
             )
-        return ids, _notes(self.run.source, ids, self._pieces(text, len(ids)))
+        return ids, _notes(self.run.source, ids, self.run.source.pieces(text))
 
     def _encode(self, text: str) -> list[int]:
         if not normalise_text(text):
@@ -86,11 +84,6 @@ class Reading:
             return check_sentence(self.run.transformer, self.run.source, text)
         except ValueError as error:
             raise RequestError(f"{error}") from error
-
-    def _pieces(self, text: str, n: int) -> Sequence[str] | None:
-        """Return what each token stands for: words or characters; None where tokens are neither."""
-        written = normalise_text(text)
-        return next((parts for parts in (written.split(), [*written]) if len(parts) == n - 1), None)
 
     def source(self, ids: list[int]) -> list[int] | None:
         """Return what the encoder reads of a text; None if there is no encoder."""
@@ -101,17 +94,22 @@ class Reading:
         return ()
 
     def most_written(self, ids: list[int]) -> int:
-        """Return the most tokens to be written, the end among them: section 6.1, within the limits."""
-        return self._fitting(min(len(ids) + MORE_THAN_SOURCE, MOST_WRITTEN))
+        """Return the most tokens to be written, the end among them: what the rules allow, and the explorer."""
+        return min(self._allowed(ids), MOST_WRITTEN)
 
-    def _fitting(self, most: int) -> int:
-        """Return a number of tokens, or that of the learned positions if it is lower."""
-        learned = longest_sentence(self.run.model)
-        return most if learned is None else min(most, learned)
+    def _allowed(self, ids: list[int]) -> int:
+        return int(self.rules.limits(self.run.model, as_sources([ids]))[0])
+
+    def cut(self, ids: list[int], n_written: int) -> list[str]:
+        """Return a note if a translation has as many tokens as the explorer writes, and the rules allow more."""
+        allowed = self._allowed(ids)
+        if n_written < MOST_WRITTEN or allowed <= MOST_WRITTEN:
+            return []
+        return [f"the explorer writes at most {MOST_WRITTEN} tokens, minitransformer translate {allowed}"]
 
     def write(self, model: Any, ids: list[int], most: int) -> list[int]:
         """Return what a model writes about a text, at most so many tokens, without the end."""
-        [own] = greedy(model, [ids], self._fitting(most), self.rules)
+        [own] = greedy(model, [ids], min(most, self.most_written(ids)), self.rules)
         return own
 
     def target(self, model: Any, ids: list[int]) -> list[int]:
@@ -144,9 +142,6 @@ class _Continuing(Reading):
         if not text:
             raise RequestError("the text is empty, expected the beginning of a text")
         return self.run.target.encode(text)
-
-    def _pieces(self, text: str, n: int) -> Sequence[str] | None:
-        return text if len(text) == n else None
 
     def source(self, ids: list[int]) -> None:
         return None

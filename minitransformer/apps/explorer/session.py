@@ -152,7 +152,7 @@ class Session:
                 "nodes": [{**asdict(node), "text": target.labels[node.token]} for node in tree.nodes],
                 "winner": tree.winner,
             },
-            "notes": notes,
+            "notes": notes + self.reading.cut(ids, len(tokens)),
         }  # fmt: skip
 
     def trace(self, body: object) -> dict[str, Any]:

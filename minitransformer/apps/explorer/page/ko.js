@@ -455,6 +455,7 @@ export const SAID = {
   "token {n} ({word}) is unknown: the model reads <unk>": "{n}번째 토큰({word})은 어휘에 없어서 모델이 <unk>로 읽습니다.",
   "token {n} is unknown: the model reads <unk>": "{n}번째 토큰은 어휘에 없어서 모델이 <unk>로 읽습니다.",
   "{n} others are unknown too": "그 밖에 {n}개도 어휘에 없습니다.",
+  "the explorer writes at most {n} tokens, minitransformer translate {most}": "탐색기는 {n}토큰까지, minitransformer translate는 {most}토큰까지 씁니다.",
   "{name}: the model is busy with another request; try again": "{name}: 모델이 다른 요청을 처리하고 있습니다. 다시 시도하세요.",
   "{name}: it took more than {n} seconds and was stopped; choose a shorter text or a smaller beam": "{name}: {n}초가 넘어 중단했습니다. 더 짧은 문장이나 더 작은 빔을 고르세요.",
   "{name}: the memory is full; choose a shorter text": "{name}: 메모리가 부족합니다. 더 짧은 문장을 고르세요.",

@@ -115,7 +115,7 @@ def greedy_search(
     """Return the sentences of greedy decoding, one after another."""
     source_ids = decoding.as_sources(source_ids)
     found = []
-    most_written = decoding.limits(source_ids, rules.most_written if max_length is None else max_length)
+    most_written = rules.limits(model, source_ids, max_length)
     for source, most in zip(source_ids, most_written.tolist(), strict=True):
         cache = model.new_cache(source[None][:, : max(1, int((source != 0).sum()))])
 
