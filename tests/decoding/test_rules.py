@@ -133,6 +133,7 @@ def test_a_beam_of_1_is_greedy_search_by_any_rules_and_within_the_learned_positi
         assert max(map(len, written)) == min(most or 6, 6) - rules.force_end
         tree = tracing.beam_tree(model, SOURCES[:1], 1, rules.alpha, rules=rules)
         assert tree.tokens(tree.winner) == written[0]
+        assert [one.step for one in tree.nodes if "dropped" not in one.fate] == [*range(1 + tree.nodes[-1].step)]
 
 
 @pytest.mark.parametrize("rules", RULES)
