@@ -11,8 +11,7 @@ from printed import whole_output as whole_output
 def short_translations():
     """Let models that are hardly trained, and find no end, write a few tokens or characters only."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("search", "texts"):
-            patch.setattr(f"minitransformer.decoding.{module}.MORE_THAN_SOURCE", 5)
+        patch.setattr("minitransformer.decoding.search.MORE_THAN_SOURCE", 5)
         patch.setattr("minitransformer.apps.cli.text_runs.SHOWN", 20)
         yield
 

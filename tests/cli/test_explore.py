@@ -104,7 +104,7 @@ def test_a_port_in_use_is_named(run, monkeypatch, capsys):
 
 
 def test_a_sentence_is_saved(run, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("minitransformer.apps.explorer.reading.MORE_THAN_SOURCE", 0)
+    monkeypatch.setattr("minitransformer.decoding.search.MORE_THAN_SOURCE", 0)
     monkeypatch.setattr("minitransformer.apps.explorer.saved._gradients", lambda *_, **options: [])
     page = tmp_path / "new" / "page.html"
     session = Session(load(run), RunFolder(run))
