@@ -216,8 +216,7 @@ class Merges(Tokeniser):
 
     def pieces(self, text: str) -> list[str]:
         """Return the subwords of a text."""
-        found: list[str] = self._segment(normalise_text(text))
-        return found
+        return self._segment(normalise_text(text))
 
     def decode(self, ids: Iterable[int]) -> str:
         """Turn ids into words with a space between."""

@@ -212,7 +212,7 @@ def test_tokens_that_are_not_characters_are_called_tokens(training, drawing, tmp
     message = said(capsys, "write", run, "x1 = 한")[2]
     assert "the model does not know '한'" in message
     page = Session(mt.load(run), RunFolder(run))
-    assert page.translate({"text": "x1 한 ="})["notes"] == ["token 2 is unknown: the model reads <unk>"]
+    assert page.translate({"text": "x1 한 ="})["notes"] == ["token 2 ('한') is unknown: the model reads <unk>"]
 
 
 def test_evaluate_compares_less_without_the_training_text(run, capsys, training, monkeypatch):
