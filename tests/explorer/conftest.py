@@ -1,5 +1,7 @@
 """A tiny run that has kept its checkpoints, and a session for it."""
 
+from contextlib import contextmanager
+
 import pytest
 
 from minitransformer.apps.explorer import Session
@@ -45,11 +47,17 @@ def run(folder):
     return load(folder)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def short_translations():
+@contextmanager
+def short():
     """Cut translations off early: weights that are not trained find no end."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("minitransformer.decoding.search.MORE_THAN_SOURCE", 1)
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def short_translations():
+    with short():
         yield
 
 
@@ -60,5 +68,6 @@ def session(run, folder):
 
 @pytest.fixture(scope="session")
 def trace(session):
-    """The answer to `trace` for a sentence."""
-    return session.trace({"text": TEXT})
+    """The answer to `trace` for a sentence, as in each module, although it is made before the first one begins."""
+    with short():
+        return session.trace({"text": TEXT})
