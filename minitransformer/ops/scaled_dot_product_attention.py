@@ -25,8 +25,8 @@ weights are not kept; the backward pass computes them again. d_v and d_k are sum
 
     d_v = Σ_β w_βᵀ d_y_β        d_k = Σ_β d_s_βᵀ q_β / sqrt(Dk)        (16)
 
-Causal: query i sees the keys j <= i. A block then skips all keys after its last query, nearly
-half of the work.
+Causal: query i sees the keys j <= i. A block then skips all keys after its last query, nearly half
+of the work.
 
 Bias: later models add constants such as ``alibi`` to the scores (17). They change none of the derivatives.
 
