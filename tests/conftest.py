@@ -52,8 +52,7 @@ import pytest  # noqa: E402
 from minitransformer import arrays, testing  # noqa: E402
 
 sys.path.insert(0, str(Path(__file__).parent))  # so that tests can import what they share
-pytest.register_assert_rewrite("approved", "caught", "printed")
-from caught import whole_errors as whole_errors  # noqa: E402
+pytest.register_assert_rewrite("approved")
 
 COMPARISONS = ("assert_allclose", "assert_array_equal", "assert_equal", "assert_array_less")
 
@@ -99,7 +98,32 @@ if BACKEND != "numpy":
         setattr(np.testing, name, _on_the_host(getattr(np.testing, name)))
 
 
+# ---------------------------------------------------------------------------------------------------------------------
+# Two circles: `python -m pytest` runs the first, within two minutes; `--all`, or a path, everything below it
+
+SECOND_CIRCLE = ("robustness",)
+"""Folders and files of tests that the first circle leaves out: they take long, or need what few people install."""
+TESTS = Path(__file__).parent
+
+
+def pytest_addoption(parser):
+    group = parser.getgroup("minitransformer")
+    group.addoption("--all", action="store_true", dest="all_tests", help="run all tests, as a path does below it")
+    group.addoption("--rest", action="store_true", help="run only what a run without a path leaves out")
+
+
+def pytest_ignore_collect(collection_path, config):
+    if collection_path.is_dir():
+        return None
+    is_second = any(collection_path.is_relative_to(TESTS / name) for name in SECOND_CIRCLE)
+    is_wanted = is_second if config.option.rest else config.option.all_tests or not is_second
+    return None if is_wanted else True
+
+
 def pytest_configure(config):
+    # Processes of pytest-xdist get the files as paths, and the choice from the process that has made it.
+    if not hasattr(config, "workerinput") and config.args_source is config.ArgsSource.ARGS:
+        config.option.all_tests = True
     config.addinivalue_line("markers", "numpy_only(reason): says something about NumPy, or about all backends at once")
     config.addinivalue_line("markers", "same_bits: equal to the bit only where sums are always added in the same order")
 

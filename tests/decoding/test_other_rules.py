@@ -2,12 +2,10 @@
 
 import numpy as np
 import pytest
-from option_ranges import ranges_of
-from toml_cases import toml_table
 
 import minitransformer as mt
 from minitransformer.data import END, Characters, ParallelBatches
-from minitransformer.decoding import PAPER, SamplingOptions, SearchOptions, beam_search, greedy, source_sentence
+from minitransformer.decoding import PAPER, beam_search, greedy, source_sentence
 
 
 def model(end, **options):
@@ -48,8 +46,3 @@ def test_a_source_may_have_no_end():
         assert batch.source.shape[1] == 2 + has_end
         np.testing.assert_array_equal(batch.target_output[0, :2], [*tokeniser.encode("a"), END])
     assert source_sentence(model(0, source_end=False), tokeniser, "") == [END]
-
-
-def test_the_options_have_their_defaults_and_ranges():
-    assert ranges_of(SearchOptions) == toml_table(__file__, "OF_SEARCH")
-    assert ranges_of(SamplingOptions) == toml_table(__file__, "OF_SAMPLING")

@@ -4,8 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from option_ranges import ranges_of
-from toml_cases import cases_from_toml, toml_table
+from toml_cases import cases_from_toml
 
 import minitransformer as mt
 from minitransformer import nn
@@ -392,11 +391,7 @@ def test_initial_weights():
     assert norm.bias.data.tolist() == [0] * 6
 
 
-OPTIONS = toml_table(__file__, "OPTIONS")
-
-
-def test_the_options_have_their_defaults_and_ranges():
-    assert ranges_of(nn.ModelOptions) == OPTIONS
+def test_a_scale_of_positions_needs_an_even_size():
     for d_model in (2, 3, 5):
         with pytest.raises(OptionError, match=f"needs an even d_model of at least 4, found {d_model}"):
             nn.ModelOptions(d_model=d_model, n_heads=1, position_scale="d_model-2")

@@ -5,12 +5,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from option_ranges import ranges_of
 from toml_cases import toml_table
 
 from minitransformer import tasks
 from minitransformer.data import UnknownTokenError, Vocabulary, tokenisers_to_json
-from minitransformer.tasks import TASKS, DataOptions, Task, build, split
+from minitransformer.tasks import TASKS, Task, build, split
 from minitransformer.training import Configuration
 
 TO = {"numbers": ("de", "fr", "ko"), "dates": ("ko", "ko-words", "ko-short")}
@@ -175,10 +174,3 @@ def test_a_task_is_described_by_its_table(name):
     found = {key: value for key, value in facts.items() if isinstance(value, bool | int | str | dict) and value != {}}
     found |= {key: "|".join(value) for key, value in facts.items() if key.endswith("_alphabet")}
     assert found == toml_table(__file__, "TASKS")[name]
-
-
-OPTIONS = toml_table(__file__, "OPTIONS")
-
-
-def test_the_options_have_their_defaults_and_ranges():
-    assert ranges_of(DataOptions) == OPTIONS

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from option_ranges import ranges_of
 from safetensors import safe_open
 from safetensors.numpy import save_file
 from toml_cases import toml_table
@@ -567,10 +566,3 @@ def test_the_speed_is_that_of_training_alone(tmp_path, monkeypatch):
     since = 4 * [0] + 4 * [4] + 2 * [8] + 2 * [10]  # after a measurement, and after a line of the log
     assert speeds == [(totals[step] - totals[first]) / (step - first) for step, first in enumerate(since, 1)]
     assert trainer.seconds == 12 + 3 * 1000
-
-
-OPTIONS = toml_table(__file__, "OPTIONS")
-
-
-def test_the_options_have_their_defaults_and_ranges():
-    assert ranges_of(TrainingOptions) == OPTIONS
