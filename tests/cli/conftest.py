@@ -4,7 +4,8 @@ import io
 import sys
 
 import pytest
-from printed import whole_output as whole_output
+
+from minitransformer.apps.cli import main
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -24,3 +25,33 @@ def standard_input(monkeypatch):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content), encoding="utf-8"))
 
     return give
+
+
+@pytest.fixture
+def told(capsys):
+    """Return a function that runs a command and returns its status, output and errors."""
+
+    def run(*words):
+        capsys.readouterr()
+        try:
+            status = main([f"{word}" for word in words])
+        except SystemExit as ended:  # argparse prints helps and refuses words that it does not know
+            status = ended.code
+        return status, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def refused(told):
+    """Return a function that runs a command, which must be refused, and returns the one line that says why."""
+
+    def run(*words):
+        status, out, err = told(*words)
+        assert (status, out, err[-1:]) == (2, "", "\n"), words
+        usage, _, message = err[:-1].rpartition("\n")
+        assert not usage or usage.startswith("usage: "), words
+        assert message.startswith("minitransformer"), words
+        return message
+
+    return run
