@@ -1,5 +1,6 @@
 import sys
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,8 +18,11 @@ from minitransformer.apps.plots.fonts import BASE, MISSING, Face, _add_new_fonts
 def only_own_fonts(monkeypatch):
     """Leave matplotlib with the DejaVu fonts alone, whatever this machine has installed."""
     manager = font_manager.fontManager
-    monkeypatch.setattr(manager, "ttflist", [f for f in manager.ttflist if f.name.startswith("DejaVu")])
+    own = [font for font in manager.ttflist if font.name.startswith("DejaVu")]
+    monkeypatch.setattr(manager, "ttflist", [*own])
     monkeypatch.setattr(fonts, "findSystemFonts", list)
+    # Where a font of its list is gone, matplotlib lists all that are installed anew.
+    monkeypatch.setattr(font_manager, "_load_fontmanager", lambda **_: SimpleNamespace(ttflist=[*own]))
 
 
 def make_font(path, family, characters):

@@ -1,9 +1,10 @@
-"""All pictures in words: each line, bar, map and text with its place and colour, from results that are made up.
+"""What the pictures show: the data that they were given, names and ticks that can be read, and where things stand.
 
-After you have changed a picture and looked at it, run ``python tests/plots/test_pictures.py`` and read what has changed
-in ``test_pictures.toml``.
+Colours, widths of lines and sizes of letters are free, as far as everything can be read and told apart.
 """
 
+import itertools
+import warnings
 from pathlib import Path
 from unittest import mock
 
@@ -11,12 +12,11 @@ import made_up
 import numpy as np
 import pytest
 from made_up import ERRORS, STEPS, distinct, evaluation, metrics, training
-from matplotlib.colors import to_hex
-from toml_cases import toml_table
+from matplotlib.colors import same_color, to_rgba
+from matplotlib.text import Annotation, Text
 
 from minitransformer.apps import plots
 from minitransformer.apps.learn.model import Box, Row
-from minitransformer.apps.plots import heatmap
 from minitransformer.apps.plots.attention import attention_map, attention_maps, map_figure, maps_figure
 from minitransformer.apps.plots.curves import curves_figure, training_curves
 from minitransformer.apps.plots.own_parts import compare_losses, model_parts
@@ -24,33 +24,25 @@ from minitransformer.apps.plots.step_sizes import step_sizes
 
 SOURCE, TARGET, PATH = ["a", "b c"], ["x", "yy", "z"], Path("the path")
 WEIGHTS = np.array([[[0.25, 0.75], [0.5, 0.5], [1, 0]], [[0, 1], [0.9, 0.1], [0.4, 0.6]]])
-ONE_SEED = made_up.POSITIONS | {
-    "tasks": {"one": made_up.POSITIONS["tasks"]["one"] | {"kinds": {"none": made_up.SEEDS[:1]}}}
-}
-ONLY_PATHS = {name: part for name, part in distinct(made_up.table1()).items() if name != "example"}
-for row in ONLY_PATHS["layers"].values():
-    del row["operations"], row["time"], row["gradients"]
-OURS_ALONE = distinct(made_up.result(("toy", "small", "base")))
-for name, configuration in OURS_ALONE["configurations"].items():
-    configuration["anatomy"]["workers"] = len(name) - 2
-    if name == "toy":
-        configuration["anatomy"]["shares"]["the rest"] += 0.75  # measured apart, they may exceed the whole
-        configuration["programs"]["eager"] = configuration["programs"]["compiled"]
-        configuration["programs"]["ours"] |= {"median": 1.25, "peak": 2**31}
+KINDS = {"decoder": [WEIGHTS[:, :, [0, 1, 1]]], "encoder": [WEIGHTS[:, :2]], "cross": [WEIGHTS, WEIGHTS[:1]]}
 METRICS = [*metrics(160, 40), *(evaluation(step, 0.5) | {"valid_loss": 90 / step, "bleu": step} for step in (40, 80))]
 BOX = Box("sub-layer", [Row("mine", "yours", "1 ms"), Row("its", "engine", "2 ms"), Row("no", "wrong", "")], True)
 STACKS = {"encoder": [BOX], "decoder": [BOX, Box("cross-attention", [Row("words", "", "")], True)]}
 STACKS |= {"training": [Box("loss", [Row("sum", "yours", "")], False)], "decoding": [Box("beam", [], False)]}
-KINDS = {"decoder": [WEIGHTS[:, :, [0, 1, 1]]], "encoder": [WEIGHTS[:, :2]], "cross": [WEIGHTS, WEIGHTS[:1]]}
-LONG_TITLE = "a title that is longer than the maps are wide together"
-LONG = [f"{'word' * (i % 3)}{i}" for i in range(24)]
-
-
-def changes_of(*values):
-    """Return a result with one row, which has these ratios to the base."""
-    rows = made_up.CHANGES["rows"]
-    row = rows["RMS norm"] | {"ratio": rows["RMS norm"]["ratio"] | {"values": values}}
-    return made_up.CHANGES | {"rows": {"base": rows["base"], "RMS norm": row}}
+ONE_SEED = made_up.POSITIONS | {
+    "tasks": {"one": made_up.POSITIONS["tasks"]["one"] | {"kinds": {"none": made_up.SEEDS[:1]}}}
+}
+HEADS, RECALL, EXTRAPOLATION, POSITIONS, TABLE, GROWTH = map(
+    distinct,
+    (made_up.HEADS, made_up.RECALL, made_up.EXTRAPOLATION, made_up.POSITIONS, made_up.table1(), made_up.growth()),
+)
+SPEED, OURS = distinct(made_up.result(compiled=0.06)), distinct(made_up.result(("toy", "small", "base")))
+for configuration in OURS["configurations"].values():
+    configuration["anatomy"]["shares"]["the rest"] += 0.75  # measured apart, they may exceed the whole
+    del configuration["programs"]["eager"]
+OURS["configurations"]["toy"]["programs"]["ours"] |= {"median": 1.25, "peak": 2**31}
+RUNS = {"mine": metrics(20, 4), "wrong": metrics(9, 2), "third": metrics(12, 3)}
+UNFALLING = {"central": [*np.linspace(1, 0.01, 8), 1], "another": STEPS**2, "exact": np.zeros(9)}
 
 
 def saved(write, *arguments, **options):
@@ -67,179 +59,690 @@ def saved(write, *arguments, **options):
     return figures[0]
 
 
-def without_fonts(make, *arguments, **options):
-    """Return a picture for which texts are said to have sizes that depend on no font."""
-
-    def inches(labels, size, face, rotation=0):
-        return size * max(map(len, labels)) / 100, size / 50 + rotation / 500
-
-    with mock.patch.object(heatmap, "text_inches", inches):
-        return make(*arguments, **options)
+def changes_of(*values):
+    """Return a result with one row, which has these ratios to the base."""
+    rows = made_up.CHANGES["rows"]
+    row = rows["RMS norm"] | {"ratio": rows["RMS norm"]["ratio"] | {"values": values}}
+    return made_up.CHANGES | {"rows": {"base": rows["base"], "RMS norm": row}}
 
 
 PICTURES = {
-    "attention": lambda: without_fonts(
-        saved, attention_maps, KINDS, SOURCE, TARGET, PATH, "a title", target_input=["?", "x", "yy"]
-    ),
-    "one kind of attention": lambda: without_fonts(
-        maps_figure, {"encoder": KINDS["encoder"]}, SOURCE, TARGET, LONG_TITLE
-    ),
-    "many tokens": lambda: without_fonts(maps_figure, {"encoder": [np.eye(45)[None]]}, [f"{i}" for i in range(45)], []),
-    "one map of a long title": lambda: without_fonts(map_figure, WEIGHTS[1], SOURCE, TARGET, LONG_TITLE),
-    "one map": lambda: without_fonts(saved, attention_map, WEIGHTS[0], SOURCE, TARGET, PATH, "a title"),
-    "a tall map": lambda: without_fonts(map_figure, np.eye(90, 7), LONG[:7], [f"{i}" for i in range(90)]),
-    "a long map": lambda: without_fonts(map_figure, np.eye(3, 24, 2) * [[0.56], [0.55], [0.5]], LONG, TARGET),
+    "attention": lambda: saved(attention_maps, KINDS, SOURCE, TARGET, PATH, "a title", target_input=["?", "x", "yy"]),
+    "a long title": lambda: maps_figure({"encoder": KINDS["encoder"]}, SOURCE, TARGET, "a long title " * 5),
+    "many tokens": lambda: maps_figure({"encoder": [np.eye(45)[None]]}, [f"{i}" for i in range(45)], []),
+    "one map": lambda: saved(attention_map, WEIGHTS[0], SOURCE, TARGET, PATH, "a title"),
+    "a tall map": lambda: map_figure(np.eye(90, 7), [f"word{i}" for i in range(7)], [f"{i}" for i in range(90)]),
+    "a wide map": lambda: map_figure(np.eye(2, 30), [f"{i}" for i in range(30)], ["x", "y"], "a title"),
     "changes": lambda: plots.changes_picture(made_up.CHANGES),
     "small changes": lambda: plots.changes_picture(changes_of(0.65, 1.05, 0.9)),
     "changes above the base": lambda: plots.changes_picture(changes_of(1.2, 1.4)),
-    "changes threefold": lambda: plots.changes_picture(changes_of(0.5, 1.05, 1.6)),
     "changes twofold": lambda: plots.changes_picture(changes_of(0.61, 1.05, 0.9)),
     "training": lambda: saved(training_curves, METRICS, PATH, "a title"),
     "training without held-out pairs": lambda: curves_figure(metrics(60, 400)),
-    "short training": lambda: curves_figure(
-        [{**training(1, 10), "learning_rate": np.nan}, training(2, 3), training(4, 1)]
-    ),
     "training that diverges": lambda: curves_figure(
         [training(step, loss) | {"learning_rate": 0.0} for step, loss in ((1, 3.0), (2, np.inf), (3, np.nan))]
     ),
-    "heads": lambda: plots.heads_picture(distinct(made_up.HEADS)),
+    "heads": lambda: plots.heads_picture(HEADS),
     "parts": lambda: saved(model_parts, STACKS, PATH),
-    "losses": lambda: saved(
-        compare_losses, {"mine": metrics(20, 4), "wrong": metrics(9, 2), "third": metrics(12, 3)}, PATH
-    ),
-    "recall": lambda: plots.recall_picture(distinct(made_up.RECALL)),
-    "extrapolation": lambda: plots.extrapolation_picture(distinct(made_up.EXTRAPOLATION)),
+    "losses": lambda: saved(compare_losses, RUNS, PATH),
+    "recall": lambda: plots.recall_picture(RECALL),
+    "extrapolation": lambda: plots.extrapolation_picture(EXTRAPOLATION),
+    "positions": lambda: plots.positions_picture(POSITIONS),
     "positions of one seed": lambda: plots.positions_picture(ONE_SEED),
-    "positions": lambda: plots.positions_picture(distinct(made_up.POSITIONS)),
-    "speed": lambda: plots.speed_bars(distinct(made_up.result(compiled=0.06))),
-    "our own speed": lambda: plots.speed_bars(OURS_ALONE),
-    "growth": lambda: plots.growth_curves(distinct(made_up.growth()) | {"workers": 2}),
+    "speed": lambda: plots.speed_bars(SPEED),
+    "our own speed": lambda: plots.speed_bars(OURS),
+    "growth": lambda: plots.growth_curves(GROWTH | {"workers": 2}),
     "step sizes": lambda: saved(step_sizes, STEPS, ERRORS, PATH, "softmax"),
-    "errors that do not fall": lambda: saved(
-        step_sizes,
-        STEPS,
-        {
-            "central": [*np.linspace(1, 0.01, 8), 1],
-            "extrapolated": np.linspace(0.1, 0.5, 9),
-            "another": STEPS**2,
-            "exact": np.zeros(9),
-        },
-        PATH,
-        epsilon=1e-3,
-    ),
-    "table 1": lambda: plots.table1_picture(distinct(made_up.table1())),
-    "paths": lambda: plots.paths_picture(ONLY_PATHS),
+    "errors that do not fall": lambda: saved(step_sizes, STEPS, UNFALLING, PATH, epsilon=1e-3),
+    "table 1": lambda: plots.table1_picture(TABLE),
+    "paths": lambda: plots.paths_picture(TABLE),
 }
 
 
-def few(values):
-    """Return numbers with three digits; if there are many, their number, the first and last ones, and their mean."""
-    flat = np.asarray(values, dtype=float).ravel()
-    shown = flat if len(flat) < 20 else [*flat[:3], flat.mean(), *flat[-3:]]
-    return " ".join([f"{len(flat)}:"] * (len(flat) > 19) + [f"{value:.3g}" for value in shown])
+class Drawn(dict):
+    """Each picture by its name, drawn when it is asked for, without a warning."""
+
+    def __missing__(self, name):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            self[name] = PICTURES[name]()
+            self[name].draw_without_rendering()
+        return self[name]
 
 
-def hexes(*colours):
-    found = [*dict.fromkeys(to_hex(colour, keep_alpha=True) for colour in colours)]
-    return "/".join([*found[:4], *found[4:][-1:]])
+@pytest.fixture(scope="module")
+def figures():
+    return Drawn()
 
 
-def extents(paths, transform=None):
-    paths = [transform.transform_path(path) if transform else path for path in paths]
-    return few([path.get_extents().extents for path in paths])
+# ---------------------------------------------------------------------------------------------------------------------
+# What holds for all pictures
 
 
-def written(text):
-    font = f"{text.get_size():.3g} {text.get_weight()} {text.get_rotation():g} {text.get_ha()} {text.get_va()}"
-    font += "" if text.get_parse_math() else " plain"
-    return f"text {text.get_text()!r} {hexes(text.get_color())} {font} {text.get_rotation_mode()}"
+def ticks_of(axis):
+    """Return the places and texts of the ticks that can be seen."""
+    low, high = sorted(axis.get_view_interval())
+    ticks = [tick for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks()) if low <= tick.get_loc() <= high]
+    return {tick.get_loc(): tick.label1.get_text() or tick.label2.get_text() for tick in ticks}
 
 
-def of_legend(legend, axes=None):
-    texts, box = legend.get_texts(), legend._bbox_to_anchor
-    box = few(box.transformed(axes.transAxes.inverted()).extents) if axes and box else ""
-    names = [text.get_text() for text in texts]
-    samples = [hexes(getattr(one, "get_color", getattr(one, "get_facecolor", None))()) for one in legend.legend_handles]
-    look = f"{legend._ncols} {legend._loc} {texts[0].get_size()} {legend.get_frame_on()}"
-    return f"legend {[*zip(names, samples, strict=True)]} {look} {box}"
-
-
-def in_words(figure):
-    """Yield what a picture shows, a line for each thing."""
-    figure.draw_without_rendering()
-    is_plain, size = figure.get_layout_engine() is None, figure.get_size_inches()
-    spaces = [] if is_plain else [pad for name, pad in figure.get_layout_engine().get().items() if name != "rect"]
-    yield f"figure {few(size)} {few(spaces)} {getattr(figure, 'how', '')}".rstrip()
-    for text in figure.texts:
-        if text.get_text():
-            yield f"{written(text)} {few(np.array(text.get_position()) * size if is_plain else text.get_position()[0])}"
-    yield from map(of_legend, figure.legends)
-    for axes in filter(lambda axes: axes.get_visible(), figure.axes):
-        titles = [text for text in (axes._left_title, axes.title, axes._right_title) if text.get_text()]
-        title = " ".join(map(written, titles)) + f" {axes.titleOffsetTrans._t[1] * 72:g}" * bool(titles)
-        spines = [name for name, spine in axes.spines.items() if spine.get_visible()]
-        looks = {(hexes(axes.spines[name].get_edgecolor()), axes.spines[name].get_linewidth()) for name in spines}
-        beside = [label.get_text() for inner in axes.child_axes for label in inner.get_yticklabels()]
-        yield f"axes {title} {axes.axison} {' '.join([*spines, *beside])} {sorted(looks)} {axes.get_axisbelow()}"
-        yield from [f"  at {few(axes.get_position().bounds * np.tile(size, 2))}"] * is_plain
-        if spans := axes.get_subplotspec():
-            grid = spans.get_gridspec()
-            ratios = few(grid.get_width_ratios()), few(grid.get_height_ratios())
-            yield f"  in {grid.get_geometry()} from {spans.num1} to {spans.num2} {ratios}"
-        for axis, low, high in ((axes.xaxis, *axes.get_xlim()), (axes.yaxis, *axes.get_ylim())):
-            ticks = [tick for tick in axis.get_major_ticks() if min(low, high) <= tick.get_loc() <= max(low, high)]
-            labels = [tick.label1 if tick.label1.get_visible() else tick.label2 for tick in ticks]
-            look = sorted({(hexes(label.get_color()), label.get_size(), label.get_rotation()) for label in labels})
-            names = [f"{t.get_loc():.3g}={t.label1.get_text() or t.label2.get_text()!r}" for t in ticks]
-            names = names if "$" not in "".join(names) else ["powers of ten"]  # which ones, matplotlib decides
-            yield f"  {axis.axis_name} {axis.get_scale()} {low:.3g} to {high:.3g}: {' '.join(names)} {look}"
-            minor = [tick.label1.get_text() for tick in axis.get_minor_ticks() if low <= tick.get_loc() <= high]
-            marks = {(tick.tick1line.get_markersize(), tick.get_pad()) for tick in ticks}
-            lines = {
-                (hexes(line.get_color()), line.get_linewidth()) for line in axis.get_gridlines() if line.get_visible()
-            }
-            yield f"    {len(minor)} more {sorted({*minor})}, marks {sorted(marks)}, grid {sorted(lines)}"
-            if axis.label.get_text():
-                yield f"  {written(axis.label)} {'' if axis._autolabelpos else few(axis.label.get_position())}"
-        for line in axes.lines:
-            look = f"{line.get_linestyle()} {line.get_marker()} {line.get_linewidth():g} {line.get_markersize():g}"
-            label = "" if line.get_label()[0] == "_" else line.get_label()
-            look += f" {line.get_alpha()} {line.get_zorder():g} {line.get_markeredgewidth():g} {line.get_clip_on()}"
-            look += f" {line._unscaled_dash_pattern[1] or line.get_solid_capstyle().replace('projecting', '')}"
-            yield f"  line {label!r} {hexes(line.get_color())} {look}"
-            yield f"    x {few(line.get_xdata())}, y {few(line.get_ydata())}"
-        for patch in axes.patches:
-            colours = hexes(patch.get_facecolor(), patch.get_edgecolor())
-            look = f"{patch.get_linewidth():g} {patch.get_zorder():g}"
-            yield f"  patch {colours} {look} {extents([patch.get_path()], patch.get_patch_transform())}"
-        for area in axes.collections:
-            colours = hexes(*area.get_facecolor(), *area.get_edgecolor())
-            widths, sizes = few(area.get_linewidths()), few(getattr(area, "get_sizes", list)())
-            look = f"{area.get_alpha()} {area.get_zorder():g} {widths} {sizes}"
-            yield f"  area {colours} {look} {few(area.get_offsets())} {extents(area.get_paths())}"
-        for image in axes.images:
-            look = f"{image.get_cmap().name} {image.get_interpolation()} {image.get_clim()} {image.get_array().shape}"
-            yield f"  map {look} {few(image.get_array())}"
-        for text in axes.texts:
-            arrow = getattr(text, "arrow_patch", None)
-            from_to = f" from {few(text.xyann)} {text.xycoords}" if hasattr(text, "xyann") else ""
-            from_to += (
-                f" {hexes(arrow.get_edgecolor())} {arrow.get_linewidth():g} {arrow.get_zorder():g} "
-                f"{arrow.get_mutation_scale():g} {arrow.shrinkA:g} {arrow.shrinkB:g}"
-                if arrow
-                else ""
-            )
-            yield f"  {written(text)} {few(getattr(text, 'xy', text.get_position()))}{from_to}"
-        if legend := axes.get_legend():
-            yield f"  {of_legend(legend, axes)}"
+def texts_of(figure):
+    """Return the texts that can be seen; of a tick, if it is within its axis."""
+    axes = [one for one in figure.axes if one.get_visible() and one.axison]
+    hidden = {
+        id(label)
+        for one in figure.axes
+        for axis in (one.xaxis, one.yaxis)
+        for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks())
+        for label in (tick.label1, tick.label2)
+        if one not in axes or not min(axis.get_view_interval()) <= tick.get_loc() <= max(axis.get_view_interval())
+    }
+    found = figure.findobj(lambda one: isinstance(one, Text) and one.get_text() and one.get_visible())
+    return [text for text in found if id(text) not in hidden]
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_a_picture_shows_what_it_showed_when_it_was_looked_at(name):
-    assert [*in_words(PICTURES[name]())] == toml_table(__file__, "SHOWN")[name].splitlines()
+def test_everything_can_be_read(figures, name):
+    figure = figures[name]
+    boxes = [(text, text.get_window_extent()) for text in texts_of(figure)]
+    page, slanted = figure.bbox, {text for text, _ in boxes if text.get_rotation() % 90}
+    for text, box in boxes:
+        assert page.x0 - 1 < box.x0 < box.x1 < page.x1 + 1, text
+        assert page.y0 - 1 < box.y0 < box.y1 < page.y1 + 1, text
+        assert 4 <= text.get_size() <= 14
+    for (one, box), (other, beside) in itertools.combinations(boxes, 2):
+        assert {one, other} & slanted or not box.shrunk(0.9, 0.9).overlaps(beside.shrunk(0.9, 0.9)), (one, other)
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis) if axes.get_visible() and axes.axison else ():
+            labels = [text for text in ticks_of(axis).values() if text]
+            assert len(labels) <= 90
+            assert len({*labels}) == len(labels) or axes.get_subplotspec() is None  # tokens may come twice
 
 
-if __name__ == "__main__":
-    words = {name: "\n".join(in_words(make())) for name, make in PICTURES.items()}
-    toml = "\n\n".join(f"\"{name}\" = '''\n{text}'''" for name, text in words.items())
-    Path(__file__).with_suffix(".toml").write_text(f"[SHOWN]\n{toml}\n", encoding="utf-8")
+@pytest.mark.parametrize("name", PICTURES)
+def test_curves_can_be_told_apart(figures, name):
+    for axes in figures[name].axes:
+        handles, labels = axes.get_legend_handles_labels()
+        looks = [
+            (to_rgba(one.get_color()), one.get_linestyle(), one.get_marker())
+            for one in handles
+            if hasattr(one, "get_marker")
+        ]
+        assert len({*looks}) == len(looks) or "smoothed" in labels  # one colour, pale and full
+        for line in axes.lines:
+            assert 0 < line.get_linewidth() <= 5
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Maps of attention
+
+
+def labels_of(axis):
+    return [text for text in ticks_of(axis).values() if text]
+
+
+def inches(axes):
+    width, height = axes.figure.get_size_inches()
+    x, y, across, down = axes.get_position().bounds
+    return x * width, y * height, across * width, down * height
+
+
+def test_maps_name_their_tokens_heads_and_layers(figures):
+    figure = figures["attention"]
+    *panels, bar = figure.axes
+    cross, encoder, decoder = panels[:3], panels[3:5], panels[5:]
+    assert [text.get_text() for text in figure.texts if "rows" not in text.get_text()] == [
+        "a title", "Cross-attention", "Encoder self-attention", "Decoder self-attention",
+    ]  # fmt: skip
+    assert [labels_of(axes.yaxis) for axes in panels] == [TARGET, [], TARGET, ["a", "b␣c"], [], TARGET, []]
+    keys = ["a", "b␣c"]
+    # A head names its keys unless there is a map of the next layer below it.
+    assert [labels_of(axes.xaxis) for axes in cross + encoder] == [[], keys, keys, keys, keys]
+    assert [labels_of(axes.xaxis) for axes in decoder] == 2 * [["?", "x", "yy"]]
+    assert [axes.get_title() for axes in panels] == ["head 1", "head 2", "", *2 * ["head 1", "head 2"]]
+    assert [axes.get_ylabel() for axes in panels] == ["layer 1", "", "layer 2", "layer 1", "", "layer 1", ""]
+    assert ticks_of(bar.yaxis) == {0: "0", 0.5: "0.5", 1: "1"}
+    assert {text.get_rotation() for text in cross[1].get_xticklabels() if len(text.get_text()) > 1} == {90}
+    for axes, other in itertools.combinations(panels, 2):
+        assert not axes.get_position().overlaps(other.get_position())
+    right = max(axes.get_position().x1 for axes in panels)
+    assert right < bar.get_position().x0
+    # The bar is beside the first kind.
+    assert bar.get_position().y1 == pytest.approx(cross[0].get_position().y1)
+    assert bar.get_position().y0 >= cross[2].get_position().y0 - 1e-9
+
+
+@pytest.mark.parametrize(("n", "side"), [(2, 0.3), (5, 0.24), (10, 0.16), (20, 0.16), (40, 0.09)])
+def test_cells_of_maps_are_squares_of_one_size(n, side):
+    """At most 0.3 inches, and at most 3.6 for a whole map."""
+    tokens = [f"{i}" for i in range(n)]
+    for kinds in ({"encoder": [np.eye(n)[None]]}, {"cross": [np.eye(2, n)[None]], "decoder": [np.eye(2)[None]]}):
+        *panels, _ = maps_figure(kinds, tokens, ["x", "y"]).axes
+        for axes in panels:
+            rows, columns = axes.images[0].get_array().shape
+            assert inches(axes)[2:] == pytest.approx((columns * side, rows * side))
+
+
+@pytest.mark.parametrize(("n", "m", "side"), [(2, 3, 0.46), (30, 2, 0.3), (7, 90, 0.1)])
+def test_the_cells_of_one_map_are_squares(n, m, side):
+    axes, bar = map_figure(np.eye(m, n), ["a"] * n, ["x"] * m, "a title").axes
+    assert inches(axes)[2:] == pytest.approx((n * side, m * side))
+    assert inches(bar)[0] > inches(axes)[0] + n * side
+    assert inches(bar)[3] == pytest.approx(min(m * side, 2))
+
+
+def test_names_of_one_map_are_turned_only_if_they_are_too_wide():
+    for words, turned in ((["a", "bb"], 0), (["a", "a long word"], 45)):
+        axes, _ = map_figure(np.eye(2), words, words).axes
+        assert [text.get_rotation() for text in axes.get_xticklabels()] == [0, turned]
+
+
+def test_the_dots_of_one_map_are_small_and_its_words_say_what_it_is(figures):
+    axes, _ = figures["one map"].axes
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("source", "target")
+    assert [text.get_text() for text in figures["one map"].texts] == ["a title", "dot: strongest in its row"]
+    assert all(0 < line.get_markersize() < 0.3 * 72 * 0.46 for line in axes.lines)
+    assert (figures["one map"].how, figures["attention"].how) == ({"dpi": 200}, {})
+
+
+def test_heads(figures):
+    shown = [axes for axes in figures["heads"].axes if axes.get_visible()]
+    assert [axes.get_title(loc="left") for axes in shown] == [
+        "encoder self-attention, layer 1", "cross-attention, layer 1", "encoder self-attention, layer 2",
+    ]  # fmt: skip
+    for axes, layer in zip(shown, [HEADS["layers"][i] for i in (0, 2, 1)], strict=True):
+        np.testing.assert_array_equal(axes.images[0].get_array(), [head["offsets"] for head in layer["heads"]])
+        assert axes.images[0].get_clim() == (0, 1)
+        assert labels_of(axes.xaxis) == ["-2", "0", "+2"]
+        assert labels_of(axes.yaxis) == [f"head {i + 1}" for i in range(len(layer["heads"]))]
+        [right] = axes.child_axes
+        assert [float(text.get_text()) for text in right.get_yticklabels()] == pytest.approx(
+            [head["content"] for head in layer["heads"]], abs=0.0051
+        )
+    assert len(figures["heads"].axes) == 4  # the second layer has no cross-attention
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Curves
+
+
+def curve(axes, label):
+    """Return the numbers of a line, by the beginning of its label or of what follows a comma."""
+    [line] = [
+        line for line in axes.lines if any(part.strip().startswith(label) for part in line.get_label().split(","))
+    ]
+    return line.get_xydata()
+
+
+def bands(axes):
+    """Return the lowest and highest values of each shaded area, at each of its places."""
+    found = []
+    for area in axes.collections:
+        points = area.get_paths()[0].vertices
+        xs = sorted({*points[:, 0]})
+        found.append([(x, *(f(points[points[:, 0] == x, 1]) for f in (np.min, np.max))) for x in xs])
+    return found
+
+
+def test_training(figures):
+    loss, accuracy, rate = figures["training"].axes
+    lines = [line for line in METRICS if "loss" in line]
+    steps, losses = np.array([(line["step"], line["loss"]) for line in lines]).T
+    np.testing.assert_allclose(curve(loss, "as measured"), np.array([steps, losses]).T)
+    reaches = np.minimum(np.arange(160), 3)  # a fiftieth of the points on either side, fewer at the start
+    smoothed = [losses[i - reach : i + reach + 1].mean() for i, reach in enumerate(reaches)]
+    np.testing.assert_allclose(curve(loss, "smoothed")[:, 1], smoothed)
+    np.testing.assert_allclose(curve(loss, "held out"), [(40, 90 / 40), (80, 90 / 80)])
+    assert loss.get_yscale() == "log"
+    match = {line["step"]: line["exact_match"] for line in METRICS if "exact_match" in line}
+    for label, expected in {
+        "exact match": {step: 100 * share for step, share in match.items()},
+        "token accuracy": {step: 50 * (1 + share) for step, share in match.items()},
+        "BLEU": {40: 40, 80: 80},
+    }.items():
+        np.testing.assert_allclose(curve(accuracy, label), sorted(expected.items()))
+        [name] = [line.get_label() for line in accuracy.lines if label in line.get_label()]
+        assert float(name.split("last ")[1].removesuffix(" %")) == pytest.approx([*expected.values()][-1])
+    assert [text.get_text().split(",")[0] for text in accuracy.get_legend().get_texts()] == [
+        "exact match", "token accuracy", "BLEU",
+    ]  # fmt: skip
+    assert [*ticks_of(accuracy.yaxis)] == [0, 25, 50, 75, 100]
+    low, high = accuracy.get_ylim()
+    assert -10 < low < 0 < 100 < high < 110
+    np.testing.assert_allclose(rate.lines[0].get_xydata(), [(step, step * 1e-5) for step in steps])
+    assert [*ticks_of(rate.yaxis)] == pytest.approx([0, 160e-5])
+    assert rate.get_ylim() == pytest.approx((0, 1.84e-3))
+    speed = np.median([line["tokens_per_second"] for line in lines])
+    assert f"(10 s in all, {speed:,.0f} tokens per second)" in rate.get_xlabel()
+    assert loss.get_title(loc="left") == "a title"
+    assert figures["training"].how == {}
+
+
+def test_a_short_training_is_drawn_as_points_and_a_long_one_is_smoothed():
+    for n, names in ((59, 1), (60, 2)):
+        loss, *_ = curves_figure([training(step, 3.0) for step in range(1, n + 1)]).axes
+        assert len(loss.lines) == names
+        assert (loss.lines[0].get_marker() == "o") == (names == 1)
+        assert (loss.get_legend() is not None) == (names == 2)
+    [_, accuracy] = curves_figure([training(1, 3.0), *(evaluation(step, 0.5) for step in range(60))]).axes
+    assert {line.get_marker() for line in accuracy.lines} == {""}
+
+
+@pytest.mark.parametrize(("rate", "ticks"), [([0.0, 0.0], [0]), ([0.5, float("nan")], [0, 0.5])])
+def test_the_learning_rate_has_its_largest_value_at_the_axis(rate, ticks):
+    *_, axes = curves_figure([training(step, 3.0) | {"learning_rate": x} for step, x in enumerate(rate)]).axes
+    assert [*axes.get_yticks()] == ticks
+    assert axes.get_ylim() == pytest.approx((0, 1.15 * ticks[-1] or 1))
+
+
+def test_labels_of_a_logarithmic_loss_are_few():
+    for fall, subs in ((50, True), (5000, False)):
+        loss, *_ = curves_figure(metrics(30, fall)).axes
+        loss.figure.draw_without_rendering()
+        shown = [float(text) for text in labels_of(loss.yaxis)]
+        assert 2 <= len(shown) <= 9
+        assert any(f"{x:e}"[0] != "1" for x in shown) == subs  # between powers of ten only where there is room
+
+
+def test_losses_of_several_runs(figures):
+    [axes] = figures["losses"].axes
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("step", "loss")
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == [*RUNS]
+    for name, lines in RUNS.items():
+        losses = [line["loss"] for line in lines if "loss" in line]
+        x, y = curve(axes, name).T
+        assert [*x] == [*range(1, len(losses) + 1)]
+        inner = [np.mean(losses[i - 1 : i + 2]) for i in range(1, len(losses))]
+        np.testing.assert_allclose(y, [losses[0], *inner])
+
+
+def test_recall(figures):
+    [axes] = figures["recall"].axes
+    for name, kind in RECALL["kinds"].items():
+        values = np.array([point["accuracy"] for point in kind["points"]])
+        [line] = [line for line in axes.lines if line.get_label() == name]
+        x, y = line.get_xydata().T
+        assert [*x] == [point["distance"] for point in kind["points"]]
+        shift = y - values.mean(axis=1)
+        assert -0.04 < shift[0] <= 0
+        np.testing.assert_allclose(shift, shift[0])
+        place = [*RECALL["kinds"]].index(name)
+        for (at, low, high), row, distance in zip(bands(axes)[place], values, x, strict=True):
+            assert (at, low, high) == pytest.approx((distance, row.min() + shift[0], row.max() + shift[0]))
+    shifts = [line.get_ydata()[0] for line in axes.lines if len(line.get_ydata()) == 3]
+    assert len({*shifts}) == 4
+    reaches = [kind["reach"] for kind in RECALL["kinds"].values() if kind["reach"]]
+    upright = [line for line in axes.lines if len({*line.get_xdata()}) == 1]
+    assert [line.get_xdata()[0] for line in upright] == reaches
+    notes = [text for text in axes.texts if "reach" in text.get_text()]
+    assert [(text.get_text().strip(), text.xy[0]) for text in notes] == [(f"reach {n}", n) for n in reaches]
+    assert ticks_of(axes.xaxis) == {1: "1", 8: "8", 9: ""}
+    chance = [
+        line.get_ydata()[0] for line in axes.lines if len({*line.get_ydata()}) == 1 and len(line.get_ydata()) == 2
+    ]
+    assert RECALL["chance"] in chance
+    assert axes.get_ylim() == pytest.approx((0, 1.06))
+
+
+def test_extrapolation(figures):
+    n, distance, times = 32, 5, 4
+    for axes, positions in zip(figures["extrapolation"].axes, ("sinusoidal", "learned"), strict=True):
+        assert axes.get_title(loc="left").startswith(f"{positions} positions")
+        for name, kind in EXTRAPOLATION["kinds"].items():
+            x, y = curve(axes, name).T
+            mean = np.mean(kind[positions]["accuracy"], axis=0)  # of positions 5, 6, ...
+            ends = x + 4
+            assert n in ends  # no window is half inside what was trained on
+            assert (np.diff(ends) == 8).all()
+            assert ends[0] - distance <= 8
+            assert len(mean) + distance - ends[-1] < 8
+            means = [mean[max(int(end) - distance - 8, 0) : int(end) - distance].mean() for end in ends]
+            shift = y - means
+            np.testing.assert_allclose(shift, shift[0], atol=1e-12)
+            assert -0.04 < shift[0] <= 0
+        [grey] = axes.patches
+        assert (grey.get_x(), grey.get_width()) == (0, n)
+        assert axes.get_xlim() == (0, n * times)
+        assert [*ticks_of(axes.xaxis)] == [0, 32, 64, 96, 128]
+    left, right = figures["extrapolation"].axes
+    assert left.get_legend() is None
+    assert len(right.get_legend().get_texts()) == 4
+
+
+def test_positions(figures):
+    accuracy, weight = (figures["positions"].axes[i : i + 2] for i in (0, 2))
+    names = ["sinusoidal", "learned", "rotary", "ALiBi", "no positions"]
+    for row, what in ((accuracy, "accuracy"), (weight, "weight")):
+        for axes, task in zip(row, POSITIONS["tasks"].values(), strict=True):
+            for i, (name, seeds) in enumerate(zip(names, task["kinds"].values(), strict=True)):
+                values = np.array([one[what] for one in seeds])
+                x, y = curve(axes, name).T
+                assert [*x] == POSITIONS["lengths"]
+                shift = y - values.mean(axis=0)
+                assert -0.02 < shift[0] <= 0
+                assert (shift[0] < 0) == (i > 0)
+                ranges = [(low, high) for _, low, high in bands(axes)[i]]
+                np.testing.assert_allclose(ranges, np.array([values.min(0), values.max(0)]).T + shift[0])
+            assert ticks_of(axes.xaxis) == {32: "32", 128: "128"}
+            assert axes.get_ylim() == pytest.approx((-0.04, 1.03))
+            level = [line.get_ydata()[0] for line in axes.lines if [*line.get_xdata()] == [0, 1]]
+            assert level == ([task["chance"]] if what == "accuracy" else [])
+            assert axes.get_title(loc="left") == (task["title"] if what == "accuracy" else "")
+    assert [text.get_text() for text in figures["positions"].legends[0].get_texts()] == names
+    assert accuracy[0].get_ylabel() != weight[0].get_ylabel() != accuracy[1].get_ylabel() == ""
+    assert "up to 32" in weight[1].get_xlabel()
+    assert not figures["positions of one seed"].axes[0].collections
+
+
+def test_step_sizes(figures):
+    [axes] = figures["step sizes"].axes
+    for method, power in (("central", 2), ("extrapolated", 4)):
+        np.testing.assert_allclose(curve(axes, method), np.array([STEPS, ERRORS[method]]).T)
+        x, theory = curve(axes, f"slope {power}").T
+        best = int(np.argmin(ERRORS[method]))
+        np.testing.assert_allclose(x, STEPS[best:])
+        np.testing.assert_allclose(theory / x**power, theory[-1])
+        anchor = best + max(1, (8 - best) // 2)  # where truncation clearly rules
+        np.testing.assert_allclose(theory[anchor - best], ERRORS[method][anchor])
+    np.testing.assert_allclose(curve(axes, "rounding"), np.array([STEPS, 2.0**-52 / STEPS]).T)
+    assert axes.get_ylim() == pytest.approx((2.0**-56, 10))
+    assert axes.get_title().startswith("softmax")
+    assert figures["step sizes"].how == {"dpi": 150}
+    [axes] = figures["errors that do not fall"].axes
+    assert len(axes.lines) == 4  # no line of a theory
+    np.testing.assert_allclose(curve(axes, "exact")[:, 1], 1e-3 / 8)  # 0 has no place on a logarithmic axis
+    np.testing.assert_allclose(curve(axes, "rounding")[:, 1], 1e-3 / STEPS)
+
+
+@pytest.mark.parametrize(
+    ("errors", "drawn"), [([1, 0.09, 0.9, 1], True), ([1, 0.11, 0.9, 1], False), ([1, 1, 0.01, 1], False)]
+)
+def test_only_an_error_that_falls_tenfold_and_rises_again_has_a_theory(errors, drawn):
+    figure = saved(step_sizes, np.array([1e-4, 1e-3, 1e-2, 1e-1]), {"central": errors}, PATH)
+    assert len(figure.axes[0].lines) == 2 + drawn
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Changes, parts and speed
+
+
+def test_changes(figures):
+    [axes] = figures["changes"].axes
+    rows = {name: row["ratio"] for name, row in made_up.CHANGES["rows"].items() if row["changes"]}
+    every = [1.0, *(x for ratio in rows.values() for x in ratio["values"])]
+    room = (max(every) / min(every)) ** 0.15
+    left, right = min(every) / room, max(every) * room
+    assert axes.get_xlim() == pytest.approx((left, right))
+    assert axes.get_ylim() == (len(rows) - 0.5, -0.5)  # the first on top
+    assert labels_of(axes.yaxis) == [*rows]
+    looks = {}
+    for y, ratio in enumerate(rows.values()):
+        lines = [line for line in axes.lines if {*line.get_ydata()} == {y}]
+        interval, seeds, mean, *cut = lines
+        assert [*interval.get_xdata()] == [ratio["low"], ratio["high"]]
+        assert [*seeds.get_xdata()] == ratio["values"]
+        assert [*mean.get_xdata()] == [ratio["mean"]]
+        beyond = [left] * (ratio["low"] < left) + [right] * (ratio["high"] > right)
+        assert [line.get_xdata()[0] for line in cut] == pytest.approx(beyond)  # an arrow where an interval is cut
+        looks[y] = mean.get_marker(), to_rgba(mean.get_color())
+        assert {to_rgba(line.get_color()) for line in lines} == {looks[y][1]}
+    # Better, open, worse, open: each has a marker and a colour.
+    assert looks[1] == looks[3]
+    assert len({looks[0], looks[1], looks[2]}) == len({marker for marker, _ in looks.values()}) == 3
+    assert [[*line.get_xdata()] for line in axes.lines if [*line.get_ydata()] == [0, 1]] == [[1, 1]]
+    assert axes.get_xscale() == "log"
+    assert "(2.000)" in axes.get_xlabel()
+    assert "3 seeds" in axes.get_title(loc="left")
+    assert "90% confidence" in axes.get_title(loc="left")
+    for name in ("changes", "small changes", "changes above the base", "changes twofold"):
+        axis = figures[name].axes[0].xaxis
+        assert 3 <= len(labels_of(axis)) <= 9, name
+        assert not any("e" in text for text in labels_of(axis))
+
+
+def test_parts_stand_in_boxes_and_boxes_beside_each_other(figures):
+    [axes] = figures["parts"].axes
+    texts = {text.get_text(): text for text in axes.texts if text.get_text()}
+    assert sorted(text.get_text() for text in axes.texts if text.get_text() == "mine") == ["mine", "mine"]
+    assert "3 of 7 parts are yours" in axes.texts[0].get_text()
+    assert "2 wrong" in axes.texts[0].get_text()
+    frames = [patch.get_window_extent() for patch in axes.patches if not patch.get_fill()]
+    parts = [patch for patch in axes.patches if patch.get_fill() and patch.get_window_extent().width > 50]
+    assert (len(frames), len(parts)) == (5, 7)
+    for one, other in itertools.combinations(frames, 2):
+        assert not one.overlaps(other)
+    fills = {}
+    for part in parts:
+        box = part.get_window_extent()
+        assert any(frame.x0 < box.x0 < box.x1 < frame.x1 and frame.y0 < box.y0 < box.y1 < frame.y1 for frame in frames)
+        inside = [
+            text
+            for text in axes.texts
+            if text.get_text() and box.contains(*text.get_window_extent().get_points().mean(0))
+        ]
+        words = {text.get_text() for text in inside}
+        [name] = words & {"mine", "its", "no", "sum"}
+        assert words - {name} == {"mine": {"1 ms"}, "its": {"2 ms"}}.get(name, set())
+        owner = {"mine": "yours", "sum": "yours"}.get(name, name)
+        fills.setdefault(owner, set()).add(part.get_facecolor())
+        for text in inside:
+            assert not same_color(text.get_color(), part.get_facecolor())
+            text_box = text.get_window_extent()
+            assert box.x0 < text_box.x0 < text_box.x1 < box.x1
+    assert [len(colours) for colours in fills.values()] == [1, 1, 1]
+    assert len(set.union(*fills.values())) == 3
+    stacks = [texts[name].get_window_extent() for name in ("ENCODER", "DECODER", "TRAINING", "DECODING")]
+    assert stacks[0].x0 < stacks[1].x0 < stacks[2].x0 == stacks[3].x0
+    assert stacks[0].y0 == stacks[1].y0 == stacks[2].y0 > stacks[3].y1
+    # The encoder's result leads to cross-attention: its way ends at the left edge of that box.
+    [way] = [line for line in axes.lines if len(line.get_xdata()) == 5]
+    x, y = axes.transData.transform(way.get_xydata()[-1])
+    title = texts["cross-attention"].get_window_extent()
+    assert title.y0 < y < title.y1
+    assert any(frame.x0 == pytest.approx(x) and frame.y0 < y < frame.y1 for frame in frames)
+    assert sum(text.get_text() == "N layers" for text in axes.texts) == 2
+    brackets = [axes.transData.transform(line.get_xydata()) for line in axes.lines if len(line.get_xdata()) == 4]
+    for points, inside in zip(brackets, (frames[:1], frames[1:3]), strict=True):
+        assert points[0, 1] == pytest.approx(max(frame.y1 for frame in inside))
+        assert points[-1, 1] == pytest.approx(min(frame.y0 for frame in inside))
+        assert points[:, 0].max() < min(frame.x0 for frame in inside)
+
+
+@pytest.mark.parametrize("name", ["speed", "our own speed"])
+def test_bars_of_time_and_memory(figures, name):
+    result = {"speed": SPEED, "our own speed": OURS}[name]
+    time, _, memory = figures[name].axes
+    reference = "eager" if name == "speed" else "ours"
+    configurations = result["configurations"].values()
+    programs = [
+        one
+        for one in ("ours", "eager", "compiled")
+        if any("median" in c["programs"].get(one, {}) for c in configurations)
+    ]
+    for axes, what in ((time, "median"), (memory, "peak")):
+        expected = []
+        for program in programs:
+            for c in configurations:
+                one, base = c["programs"][program], c["programs"][reference]
+                if what == "median":
+                    expected.append(
+                        one["times_ours"]["median"] / base["times_ours"]["median"]
+                        if "times_ours" in one and "times_ours" in base
+                        else one["median"] / base["median"]
+                    )
+                elif one.get("peak") and base.get("peak"):
+                    expected.append(one["peak"] / base["peak"])
+        heights = [bar.get_height() for bar in axes.patches]
+        assert heights == pytest.approx(expected)
+        assert axes.get_ylim()[1] > 1.1 * max(1, *heights)
+        notes = [text for text in axes.texts if isinstance(text, Annotation)]
+        assert [text.xy[1] for text in notes] == pytest.approx(heights)
+        centres = [bar.get_x() + bar.get_width() / 2 for bar in axes.patches]
+        assert [text.xy[0] for text in notes] == pytest.approx(centres)
+        assert labels_of(axes.xaxis) == [*result["configurations"]]
+        groups = [round(x) for x in centres]
+        assert sorted(groups) == groups or len(programs) > 1
+        assert {*groups} == {*range(len(configurations))}
+        for one, other in itertools.combinations(axes.patches, 2):
+            assert not one.get_window_extent().shrunk(0.98, 1).overlaps(other.get_window_extent().shrunk(0.98, 1))
+        [level] = [line.get_ydata()[0] for line in axes.lines]
+        assert level == 1
+    assert [text.get_text() for text in figures[name].legends[0].get_texts()] == [
+        next(c["programs"][one]["label"] for c in configurations) for one in programs
+    ]
+    texts = [text.get_text() for text in time.texts]
+    first = next(iter(configurations))["programs"]["ours"]["median"]
+    assert texts[0] == (f"{first:.2f} s" if first >= 1 else f"{1000 * first:.3g} ms")
+    assert (
+        "PyTorch" in time.get_title(loc="left")
+        if reference == "eager"
+        else "minitransformer" in time.get_title(loc="left")
+    )
+    assert memory.texts[0].get_text().endswith("MB" if name == "speed" else "GB")
+
+
+@pytest.mark.parametrize("name", ["speed", "our own speed"])
+def test_where_the_time_goes(figures, name):
+    parts, result = figures[name].axes[1], {"speed": SPEED, "our own speed": OURS}[name]
+    shares = [c["anatomy"]["shares"] for c in result["configurations"].values()]
+    kinds = [*shares[0]]
+    bars = iter(parts.patches)
+    stacked = dict.fromkeys(range(len(shares)), 0.0)
+    for kind in kinds:
+        for group, share in enumerate(shares):
+            bar = next(bars)
+            assert (bar.get_y(), bar.get_height()) == pytest.approx((stacked[group], share[kind]))
+            assert bar.get_x() + bar.get_width() / 2 == pytest.approx(group)
+            stacked[group] += share[kind]
+            inside = [
+                text for text in parts.texts if not isinstance(text, Annotation) and text.get_position()[0] == group
+            ]
+            said = [
+                text.get_text() for text in inside if bar.get_y() < text.get_position()[1] < bar.get_y() + share[kind]
+            ]
+            assert said == ([f"{share[kind]:.0%}"] if share[kind] >= 0.045 else [])
+    totals = [text for text in parts.texts if isinstance(text, Annotation)]
+    assert [text.xy for text in totals] == [(group, pytest.approx(top)) for group, top in stacked.items()]
+    assert parts.get_ylim()[1] > 1.05 * max(1, *stacked.values())
+    assert [text.get_text() for text in parts.get_legend().get_texts()] == kinds[::-1]  # as they are stacked
+    assert parts.get_xlabel().startswith("one of 3 workers")
+
+
+@pytest.mark.parametrize(("workers", "words"), [([1, 1], "one worker"), ([3, 1], "one of 1 or 3 workers")])
+def test_the_workers_of_what_was_measured_are_named(workers, words):
+    result = distinct(made_up.result())
+    for configuration, n in zip(result["configurations"].values(), workers, strict=True):
+        configuration["anatomy"]["workers"] = n
+    assert words in plots.speed_bars(result).axes[1].get_xlabel()
+
+
+def test_what_failed_is_left_out():
+    result = distinct(made_up.result())
+    result["configurations"]["toy"]["anatomy"]["failed"] = "it is too large"
+    bars = plots.speed_bars(result).axes[1].patches
+    assert {round(bar.get_x() + bar.get_width() / 2) for bar in bars} == {1}
+    for program in result["configurations"]["toy"]["programs"].values():
+        program.pop("median", None)
+    assert labels_of(plots.speed_bars(result).axes[0].xaxis) == ["small"]
+    result["configurations"].pop("small")
+    with pytest.raises(ValueError, match="speed_bars"):
+        plots.speed_bars(result)
+    with pytest.raises(ValueError, match="growth_curves"):
+        plots.growth_curves(GROWTH | {"axes": {"length": {"curves": [{"points": []}]}}})
+
+
+def test_growth(figures):
+    time, unknown, memory, without = figures["growth"].axes
+    plain, blocked, again = GROWTH["axes"]["length"]["curves"]
+    for axes, what, key, unit in ((time, "time", "seconds", 1e-3), (memory, "memory", "memory", 1e6)):
+        for number, one in enumerate((plain, blocked, again)):
+            line, theory = axes.lines[2 * number : 2 * number + 2]
+            points = [(point["value"], point[key] / unit) for point in one["points"]]
+            np.testing.assert_allclose(line.get_xydata(), points)
+            assert (
+                line.get_label() == f"{one['label']}: slope {one[f'{what}_slope']:.2f}, expected {one[f'{what}_power']}"
+            )
+            x, y = theory.get_xydata().T
+            power = one[f"{what}_power"]
+            np.testing.assert_allclose(y / x**power, points[-1][1] / points[-1][0] ** power)  # through the last point
+            least = min(value for _, value in points) / 1.5
+            all_of_it = [(value, points[-1][1] * (value / points[-1][0]) ** power) for value, _ in points]
+            assert [*x] == [value for value, expected in all_of_it if expected > least]
+        assert axes.get_ylim()[1] > 1.2 * max(line.get_ydata().max() for line in axes.lines)  # room for the legend
+    # A single curve that is plain is not named.
+    assert unknown.lines[0].get_label() == "slope 0.00, expected 2"
+    assert not without.lines
+    assert [text.get_text() for text in without.texts] == ["not known here"]
+    assert [axes.get_title(loc="left") for axes in (time, unknown)] == ["length T", "depth N"]
+    assert [*ticks_of(memory.xaxis).values()] == ["64", "128", "256", "512"]
+    assert memory.get_xlabel() == "T"
+    assert (time.get_ylabel()[-2:], memory.get_ylabel()[-2:]) == ("ms", "MB")
+    assert "2 workers" in figures["growth"].get_suptitle()
+    assert "one worker" in plots.growth_curves(GROWTH).get_suptitle()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Table 1
+
+
+@pytest.mark.parametrize("name", ["table 1", "paths"])
+def test_graphs_have_all_arrows_and_a_shortest_path(figures, name):
+    steps = {"self-attention": 1, "recurrent": 3, "convolutional": 1, "restricted self-attention": 2}
+    for axes, (kind, row) in zip(figures[name].axes, TABLE["layers"].items(), strict=False):
+        arrows = [text for text in axes.texts if isinstance(text, Annotation)]
+        ends = [((text.xyann[1], text.xyann[0] - 1), (text.xy[1], text.xy[0] - 1)) for text in arrows]
+        path, ends = ends[len(row["graph"]) :], ends[: len(row["graph"])]
+        assert ends == [((a, i), (b, j)) for a, i, b, j in row["graph"]]
+        depth = max(arrow[2] for arrow in row["graph"])
+        assert {*path} <= {*ends}
+        assert (path[0][0], path[-1][1]) == ((0, 0), (depth, 2))
+        assert all(one[1] == other[0] for one, other in itertools.pairwise(path))
+        assert len(path) == steps[kind]
+        assert axes.get_title(loc="left").startswith(kind)
+        assert f"{steps[kind]} step" in axes.get_xlabel()
+        assert "output 3" in axes.get_xlabel()
+        assert [len(area.get_offsets()) for area in axes.collections] == [3] * (depth + 1)
+        assert labels_of(axes.yaxis) == ["x", *(["y"] if depth == 1 else ["layer 1", "layer 2"])]
+        on_path = {end for arrow in path for end in arrow}
+        filled = {
+            (layer, i)
+            for layer, area in enumerate(axes.collections)
+            for i, colour in enumerate(area.get_facecolors())
+            if not same_color(colour, "white")
+        }
+        assert filled == on_path
+        assert axes.get_xlim() == (0.5, 3.5)
+
+
+def test_measurements_of_table_1_beside_theory(figures):
+    *_, operations, paths, times, gradients = figures["table 1"].axes
+    rows = TABLE["layers"].values()
+    for axes, measured in (
+        (operations, lambda row: [(p["n"], p["operations"]) for p in row["operations"]["points"] if p["d"] == 4]),
+        (times, lambda row: [(p["n"], 1000 * p["seconds"]) for p in row["time"]["points"]]),
+        (paths, lambda row: [(p["n"], p["steps"]) for p in row["path"]["points"]]),
+    ):
+        for number, row in enumerate(rows):
+            theory, line = axes.lines[2 * number : 2 * number + 2]
+            np.testing.assert_allclose(line.get_xydata(), measured(row))
+            x, y = theory.get_xydata().T
+            if axes is paths and "log_k n" in row["theory"]["path"]:
+                expected = np.log2(x)
+            else:
+                expected = x ** row["theory"]["path" if axes is paths else "operations"].get("n", 0)
+            np.testing.assert_allclose(y / expected, line.get_ydata()[-1] / expected[-1])
+        assert [*ticks_of(axes.xaxis).values()] == ["4", "8", "16"]
+        legend = [text.get_text() for text in axes.get_legend().get_texts()]
+        assert len(legend) == 4
+    for row, line in zip(rows, gradients.lines, strict=True):
+        np.testing.assert_array_equal(line.get_xydata(), [*enumerate(row["gradients"]["norms"])])
+    assert gradients.get_yscale() == "log"
+    slopes = [text.get_text() for text in operations.get_legend().get_texts()]
+    assert slopes == [f"n^{row['operations']['fit']['n']:.2f}" for row in rows]
+    assert [text.get_text() for text in times.get_legend().get_texts()] == [
+        f"n^{row['time']['slope']:.2f}" for row in rows
+    ]
+    named = [text.get_text() for text in paths.get_legend().get_texts()]
+    for text, row in zip(named, rows, strict=True):
+        assert f"{next(iter(row['path']['fit'].values())):.2f}" in text
+    assert [*map(lambda text: "drawn for" in text, named)] == [False, False, True, True]

@@ -2,13 +2,10 @@
 
 import errno
 import os
-from pathlib import Path
 
 import numpy as np
 import pytest
-from approved import check_approved_values
 from matplotlib import colormaps, rc_context, rcParams, rcParamsDefault
-from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.textpath import TextPath
 
@@ -67,11 +64,41 @@ def test_texts_are_measured_in_inches_and_the_largest_counts():
         assert text_inches([label, *others], 36, face, rotation=90) == pytest.approx((height, width), rel=0.05)
 
 
-def test_the_style_and_the_colour_maps_are_those_that_were_chosen():
-    with rc_context():
-        defaults = {name: rcParamsDefault[name] for name in sorted(rcParamsDefault) if name != "backend"}
-        rcParams.update(defaults)
+def brightness(colours):
+    """Return how bright colours are, from 0 to 1."""
+    return colours[:, :3] @ [0.2126, 0.7152, 0.0722]
+
+
+@pytest.mark.parametrize("name", ["attention", "signed", "magnitude"])
+def test_colour_maps_are_white_at_0_and_darker_the_further_from_it(name):
+    right = brightness(colormaps[name](np.linspace(0.5 if name == "signed" else 0, 1, 65)))
+    assert right[0] == pytest.approx(1, abs=0.01)
+    assert (np.diff(right) < 0).all()
+    assert right[-1] < 0.3
+    if name == "signed":  # one hue on each side
+        left = colormaps[name](np.linspace(0.5, 0, 65))
+        assert (np.diff(brightness(left)) < 0).all()
+        assert (left[1:, 2] > left[1:, 0]).all()
+        assert colormaps[name](1.0)[2] < colormaps[name](1.0)[0]
+
+
+def test_the_style_of_the_tutorials(tmp_path):
+    with rc_context(dict(rcParamsDefault) | {"backend": rcParams["backend"]}):
         use_style()
-        style = {name: str(rcParams[name]) for name, value in defaults.items() if rcParams[name] != value}
-    maps = {name: [to_hex(colormaps[name](x / 4)) for x in range(5)] for name in ("attention", "signed", "magnitude")}
-    check_approved_values(Path(__file__).parent / "approved_results" / "style.json", [style, maps])
+        files = [tmp_path / name for name in ("one.svg", "two.svg")]
+        for file in files:
+            figure = Figure()
+            axes = figure.add_subplot()
+            axes.plot([0, 1], [0, 1], label="a", clip_on=True)
+            legend = axes.legend()
+            figure.savefig(file, metadata={"Date": None})
+        image = Figure().add_subplot().imshow(np.eye(2))
+        colours = rcParams["axes.prop_cycle"].by_key()["color"]
+    assert files[0].read_bytes() == files[1].read_bytes()
+    assert ">a</text>" in files[0].read_text(encoding="utf-8")  # texts stay texts
+    assert not any(axes.spines[side].get_visible() for side in ("top", "right"))
+    assert not legend.get_frame_on()
+    assert figure.get_layout_engine() is not None
+    assert image.get_cmap().name == "magnitude"
+    assert image.get_interpolation() == "nearest"
+    assert len({*colours}) == len(colours) == 7
