@@ -1,6 +1,8 @@
 """Grading: whatever a submission does, the verdict is that of the check, and comes from the grader's process."""
 
 import builtins
+import csv
+import io
 import json
 import multiprocessing
 import os
@@ -13,7 +15,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from approved import check_approved
 from toml_cases import cases_from_toml, toml_table
 
 from minitransformer.apps.learn import bank, calls, child, find
@@ -301,18 +302,61 @@ def test_folders_that_are_no_submissions_are_refused(tmp_path, hand_in):
     assert texts == toml_table(__file__, "REFUSED")
 
 
-def test_the_tables_of_a_class_are_approved():
-    """No name becomes a formula; right verdicts count, and wrong ones for their share where that is asked for."""
-    found = [Verdict(True, ""), Verdict(False, "no", share=1 / 3), Verdict(False, "", solved=False), None]
-    verdicts = dict(zip("abcdef", [*found, Verdict(False, "broken", failed=True), Verdict(True, "yes")], strict=True))
-    weights, deadline = {name: 2.0**n for n, name in enumerate(verdicts)}, datetime(2026, 1, 2)
-    names = ["Zoë, B.", '=HYPERLINK("x")', " +1", "two\nlines", "\udcff"]
-    names += ["-1", "@cmd", "a=1", "a-b_12_assignsubmission_file"]
-    results = [Result(name, verdicts, (), deadline.timestamp() + 1234 * n) for n, name in enumerate(names, start=-1)]
-    tables = [write_csv(results), write_csv(results[:3], weights, False), write_csv(results, weights, True, deadline)]
-    texts = [table.decode().encode("unicode_escape").decode().replace("\\n", "\n") for table in tables]
-    text = "\n".join([*texts, json.dumps([result.describe() for result in results[3:5]], indent=1)])
-    check_approved(Path(__file__).with_name("approved_class.txt"), text)
+VERDICTS = {
+    "a": Verdict(True, ""),
+    "b": Verdict(False, "no", share=1 / 3),
+    "c": Verdict(False, "", solved=False),
+    "d": None,
+    "e": Verdict(False, "broken", failed=True),
+    "f": Verdict(True, "yes"),
+}
+OF_VERDICTS = {"a": "right", "b": "wrong", "c": "open", "d": "missing", "e": "failed", "f": "right"}
+WEIGHTS = {name: 2.0**n for n, name in enumerate(VERDICTS)}
+
+
+def table_of(written):
+    assert written.startswith(b"\xef\xbb\xbf")  # a spreadsheet reads UTF-8 only then
+    return list(csv.DictReader(io.StringIO(written.decode("utf-8-sig"), newline="")))
+
+
+@pytest.mark.parametrize(
+    ("weights", "partial", "points", "of"),
+    [(None, False, 1 + 1, 6), (WEIGHTS, False, 1 + 32, 63), (WEIGHTS, True, 1 + 32 + 2 / 3, 63)],
+)
+def test_the_table_of_a_class_adds_up_the_points(weights, partial, points, of):
+    """Right verdicts count, and wrong ones for their share where that is asked for."""
+    [row] = table_of(write_csv([Result("Ada", VERDICTS)], weights, partial))
+    assert {name: row[name] for name in VERDICTS} == OF_VERDICTS
+    assert [*row][-len(VERDICTS) :] == [*VERDICTS]
+    found = [float(row[name]) for name in ("right", "of", "points", "of_points", "hours_late")]
+    assert found == [2, 6, pytest.approx(points, abs=0.005), of, 0]
+
+
+def test_no_name_of_a_folder_becomes_a_formula_and_platforms_get_their_number_back():
+    names = ['=HYPERLINK("x")', " +1", "-1", "@cmd", "Zoë, B.", "a=1", "two\nlines", "a-b_12_assignsubmission_file"]
+    rows = table_of(write_csv([Result(name, VERDICTS) for name in names]))
+    assert [row["student"] for row in rows[:4]] == [f"'{name}" for name in names[:4]]
+    assert [row["student"] for row in rows[4:]] == ["Zoë, B.", "a=1", r"two\nlines", "a-b_12_assignsubmission_file"]
+    assert [row["id"] for row in rows] == 7 * [""] + ["12"]
+    assert table_of(write_csv([Result("\udcff", VERDICTS)]))[0]["student"] == r"\udcff"
+
+
+@pytest.mark.parametrize(("seconds", "hours"), [(-1234, 0.0), (0, 0.0), (1234, 0.3), (8638, 2.4)])
+def test_what_is_handed_in_late_is_late_by_hours(seconds, hours):
+    deadline = datetime(2026, 1, 2)
+    late = Result("Ada", VERDICTS, saved=deadline.timestamp() + seconds)
+    assert [float(table_of(write_csv([late], deadline=one))[0]["hours_late"]) for one in (deadline, None)] == [hours, 0]
+
+
+def test_a_result_is_described_for_other_programs():
+    found = json.loads(json.dumps(Result("two\nlines", VERDICTS).describe()))
+    words = {name: verdict.words if verdict else "" for name, verdict in VERDICTS.items()}
+    assert found == {
+        "student": r"two\nlines",
+        "right": 2,
+        "of": 6,
+        "exercises": {name: {"state": OF_VERDICTS[name], "words": words[name]} for name in VERDICTS},
+    }
 
 
 def test_students_with_equal_answers_are_named_with_every_exercise():

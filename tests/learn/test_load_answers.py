@@ -1,11 +1,9 @@
 """A learner's functions are loaded from their files, and what cannot be loaded is named."""
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
-from approved import check_approved
 
 from minitransformer.apps.learn import find
 from minitransformer.apps.learn.answers import Missing, load_answers
@@ -38,5 +36,9 @@ def test_all_that_is_missing_is_named_with_its_file_and_reason(tmp_path):
     with pytest.raises(Missing) as caught:
         load_answers(tmp_path, ["scaled-scores", *names])
     assert caught.value.names == tuple(names)
-    text = re.sub("(not Python): .*", r"\1", str(caught.value).replace(str(tmp_path), "HERE").replace("\\", "/"))
-    check_approved(Path(__file__).with_name("approved_missing.txt"), text)
+    lines = str(caught.value).splitlines()
+    assert lines[0].startswith(f"{len(names)} ")
+    reasons = ["TODO", "Line 1 is not Python", "Line 2.*SystemExit", "split .*int", "merge", "learn reset unbroadcast"]
+    for name, reason, line, place in zip(names, reasons, lines[1::2], lines[2::2], strict=True):
+        assert re.search(f"^  {name}: .*{reason}", line), line
+        assert place.strip() == str(tmp_path / find(name).file)

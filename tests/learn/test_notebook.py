@@ -6,10 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from approved import check_approved
 from toml_cases import toml_table
 
-from minitransformer.apps.learn import Book, find, judge_file
+from minitransformer.apps.learn import Book, bank, find, judge_file
 from minitransformer.apps.learn.model import Parts
 
 pytest.importorskip("IPython", reason="IPython is not installed: pip install -e .[tutorials]")
@@ -40,14 +39,33 @@ def test_what_is_solved_in_a_notebook_is_solved_with_its_code(notebooks):
     warm_up = book.path(find("warm-up"))
     warm_up.write_text("# begun\n")
     names = ["product-rule", "again", "open", "emptied", "product-rule", "lambda", "warm-up", "no code"]
-    shown = [f"## {name}\n\n{text}" for name, text in zip(names, run_cells(notebooks, *names), strict=True)]
-    shown += [book.path(find(name)).read_text() for name in ("product-rule", "chain-rule", "warm-up")]
-    check_approved(Path(__file__).with_name("approved_notebook.txt"), "\n".join(shown))
+    told = run_cells(notebooks, *names)
+    n, place = len(bank()), Path("..", "my-exercises")
+    file = {name: str(place / find(name).file) for name in ("product-rule", "chain-rule", "warm-up")}
+    expected = [
+        [file["product-rule"], f"1 of {n} "],
+        [file["product-rule"], "before", "stays"],
+        ["replace the `...`", file["product-rule"], 'mt.learn.load("product-rule")'],
+        ["replace the `...`"],
+        [file["product-rule"], f"1 of {n} "],
+        [file["chain-rule"], f"2 of {n} "],
+        [file["warm-up"], f"3 of {n} ", f"{warm_up.stem}.kept-1.py"],
+        ["not kept", "ufunc"],
+    ]
+    for name, words, text in zip(names, expected, told, strict=True):
+        assert [one for one in words if one not in text] == [], name
+    assert [text.splitlines()[0].partition(": ")[2] == "right." for text in told] == [
+        *map(bool, [1, 1, 0, 0, 1, 1, 1, 1])
+    ]
+    assert file["product-rule"] not in told[3]  # its file is empty again
     assert warm_up.with_name(f"{warm_up.stem}.kept-1.py").read_text() == "# begun\n"
     book.reread()
     assert book.done == {"product-rule", "chain-rule", "warm-up", "tanh-from-its-output"}
     for name in ("product-rule", "chain-rule", "warm-up"):
         assert judge_file(find(name), book.path(find(name))).right
+    kept = book.path(find("product-rule")).read_text()
+    assert [kept.count(f"def {name}(") for name in ("odd", "even", "helper", "your_product")] == [1, 1, 1, 1]
+    assert ("factor = 1.0" in kept, "unused" in kept) == (True, False)
     assert {*Parts.open(book.folder).functions} == {"product-rule", "warm-up"}  # as `train --with` does
 
 
