@@ -1,0 +1,228 @@
+"""Every action of `learn`: what it shows, what it keeps, and what it says to do next."""
+
+import json
+import re
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+
+from minitransformer.apps.cli.chapter_training import training_command
+from minitransformer.apps.learn import Book, bank, find, trainings
+
+pytestmark = pytest.mark.numpy_only("exercises are in NumPy")
+NAMES = [exercise.name for exercise in bank()]
+MINE = Path("my-exercises")
+
+
+@pytest.fixture
+def learn(told, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def learn(*words, status=0):
+        found, out, err = told("learn", *words)
+        assert (found, err) == (status, "")
+        return out
+
+    learn("list")
+    return learn
+
+
+def words_of(text):
+    return " ".join(text.split())
+
+
+def write(name, old="", new="", folder=MINE):
+    """Solve an exercise, or nearly."""
+    assert old in find(name).solution
+    (folder / find(name).file).write_text(find(name).solution.replace(old, new), encoding="utf-8")
+
+
+def done(*open_ones, folder=MINE):
+    """Let all exercises but these be done."""
+    progress = {"done": [name for name in NAMES if name not in open_ones], "hints": {}, "current": open_ones[0]}
+    (folder / ".progress.json").write_text(json.dumps(progress), encoding="utf-8")
+
+
+def test_the_list_marks_what_is_done_and_what_is_next(learn):
+    write("chain-rule")
+    learn("check", "chain-rule")
+    out = learn("list")
+    lines = re.findall(r"^ (.) \[(.)\] (\S+) +(\S.*)$", out, re.M)
+    assert [name for *_, name, _ in lines] == NAMES
+    assert [name for arrow, *_, name, _ in lines if arrow == ">"] == [NAMES[0]]
+    assert [name for _, mark, name, _ in lines if mark == "x"] == ["chain-rule"]
+    assert [name for *_, name, title in lines if title.startswith("optional: ")] == [
+        one.name for one in bank() if one.optional
+    ]
+    chapters = [chapter for chapter, _ in groupby(bank(), lambda one: one.chapter)]
+    assert re.findall(r"^\d+\. .*$", out, re.M) == chapters
+    numbers = [int(chapter.partition(".")[0]) for chapter in chapters]
+    commands = [training_command(Book.open(MINE), number) for number in numbers]
+    found = words_of(out)
+    assert [f"then: `{command}`" in found for command in commands if command] == [True] * len([*filter(None, commands)])
+    assert found.count("then: ") == len([*filter(None, commands)])
+    assert f"1 of {len(NAMES)}, in {MINE.absolute()}" in out
+
+
+@pytest.mark.parametrize("right", [0, 1, len(NAMES) // 2, len(NAMES) - 1])
+def test_the_bar_is_as_long_as_the_share(learn, right):
+    done(*NAMES[right:])
+    [(bar, number)] = re.findall(rf"^\[([#.]{{30}})\] (\d+) of {len(NAMES)}$", learn("next"), re.M)
+    assert (bar, int(number)) == (("#" * (30 * right // len(NAMES))).ljust(30, "."), right)
+
+
+def test_hints_come_one_by_one_and_the_last_one_stays(learn):
+    hints = find("product-rule").hints
+    for number in [*range(1, len(hints) + 1), len(hints)]:
+        out = learn("hint", "product-rule")
+        assert out.startswith(f"product-rule, hint {number} of {len(hints)}:\n")
+        assert words_of(hints[number - 1]) in words_of(out)
+        assert all(line.startswith("  ") for line in out.splitlines()[1:])
+
+
+def test_a_wrong_answer_names_the_hint_that_comes_next(learn):
+    write("chain-rule", "return", "return 2 *")
+    hints = len(find("chain-rule").hints)
+    for seen, words in ((0, "shows a hint"), (1, "shows the next hint"), (hints, "shows it again")):
+        progress = Book.open(MINE)
+        progress.hints = {"chain-rule": seen} if seen else {}
+        progress.save()
+        out = words_of(learn("check", "chain-rule", status=1))
+        assert f"(`minitransformer learn hint chain-rule` {words})" in out
+    done("chain-rule")
+    assert "(`minitransformer learn hint` shows a hint)" in learn("check", status=1)  # it is the current one
+    write("chain-rule")
+    assert "hint" not in learn("check")
+
+
+def test_an_open_answer_names_a_hint_only_after_the_first(learn):
+    assert "hint" not in learn("check", status=1)
+    learn("hint")
+    assert "`minitransformer learn hint`" in learn("check", status=1)
+
+
+def test_a_right_answer_leads_to_the_next_exercise_and_its_algebra(learn):
+    write(NAMES[0])
+    out = learn("check")
+    assert f"now: {NAMES[1]}: {find(NAMES[1]).title}" in out
+    assert f"     {MINE / find(NAMES[1]).file}\n" in out
+    assert f"1 of {len(NAMES)}" in out
+    named = next(one for one in bank() if one.derivation)
+    write(named.name)
+    out = learn("check", named.name)
+    assert f"docs/derivations/{named.derivation}.md" in out
+    assert "now:" not in out  # it was not the current one
+
+
+def test_reset_keeps_every_version_of_the_learner(learn):
+    path = MINE / find("chain-rule").file
+    for number in (1, 2):
+        path.write_text(f"# version {number}\n")
+        out = words_of(learn("reset", "chain-rule"))
+        assert (kept := path.with_suffix(f".kept-{number}.py")).read_text() == f"# version {number}\n"
+        assert str(kept) in out
+        assert path.read_text("utf-8") == find("chain-rule").text
+    assert "kept" not in learn("reset", "chain-rule")
+    assert len([*path.parent.glob("*chain_rule*")]) == 3
+
+
+@pytest.mark.parametrize("name", ["product-rule", "relu-and-its-corner"])
+def test_a_solution_is_a_file_that_is_right(learn, name):
+    out = learn("solution", name)
+    assert find(name).solution.rstrip() in out
+    assert (f"docs/derivations/{find(name).derivation}.md" in out) == bool(find(name).derivation)
+    (MINE / find(name).file).write_text(out, encoding="utf-8")
+    learn("check", name)
+
+
+def test_an_exercise_may_be_named_by_its_file_in_the_own_folder_only(learn, refused):
+    learn("list", "--folder", "other")
+    write("chain-rule", folder=Path("other"))
+    path = Path("other", find("chain-rule").file)
+    message = refused("learn", "check", path)
+    assert str(path) in message
+    assert f"--folder {Path('other').absolute()}" in message
+    learn("check", path, "--folder", "other")
+    assert (Book.open(Path("other")).done, Book.open(MINE).done) == ({"chain-rule"}, set())
+    write("chain-rule")
+    learn("check", MINE / find("chain-rule").file)
+
+
+def test_what_to_type_names_another_folder(learn):
+    assert f"{len(NAMES)} exercises are now in deep/er." in learn("list", "--folder", "deep/er")
+    write("chain-rule", "return", "return 2 *", folder=Path("deep/er"))
+    assert "`minitransformer learn hint chain-rule --folder deep/er`" in words_of(
+        learn("check", "chain-rule", "--folder", "deep/er", status=1)
+    )
+
+
+def test_the_last_exercises_lead_to_the_training(learn):
+    chapters = {trainings.chapter_of(exercise) for exercise in bank()}
+    for name in NAMES:
+        write(name)
+    last_of_3 = [one.name for one in bank() if trainings.chapter_of(one) == 3][-1]
+    done("top-p", last_of_3)
+    out = words_of(learn("check", last_of_3))
+    assert f"`{training_command(Book.open(MINE), 3)}`" in out
+    assert "assemble" not in out
+    assert "Chapter 3" not in words_of(learn("check", last_of_3))  # said once
+    assert f"now: {NAMES[NAMES.index('top-p')]}" in learn("next")  # the only one that is open
+    out = words_of(learn("check"))
+    last = training_command(Book.open(MINE), max(chapters))
+    assert f"`{last}`" in out
+    assert "`minitransformer learn assemble`" in out
+    assert "assemble" not in learn("check", "top-p")
+    assert f"`{last}`" in words_of(learn("next"))
+    assert last in learn("train")
+
+
+def test_a_training_names_the_functions_that_it_misses(learn):
+    for chapter, kind in trainings.TRAININGS.items():
+        out = learn("train", str(chapter), status=1)
+        assert all(name in words_of(out) for name in kind.uses)
+        assert all(str(MINE / find(name).file) in out for name in kind.uses)
+    assert learn("train", status=1) == learn("train", "3", status=1)  # the first one, as long as none is ready
+
+
+@pytest.mark.parametrize(
+    ("chapter", "words"),
+    [("6", "copy --with my-exercises --solved"), ("9", "--with my-exercises"), ("11", "--norm rms")],
+)
+def test_whole_models_are_trained_by_another_command(learn, chapter, words):
+    lines = [line for line in learn("train", chapter).splitlines() if line.startswith("    minitransformer train")]
+    assert len(lines) == 1
+    assert words in lines[0]
+
+
+def test_a_chapter_without_training_is_refused(learn, refused):
+    message = refused("learn", "train", "1")
+    assert "'1'" in message
+    assert ", ".join(map(str, sorted([*trainings.TRAININGS, 6, 9, 11]))) in message
+
+
+TINY = ["--d-model", "8", "--n-heads", "2", "--n-layers", "1", "--d-ff", "8", "--workers", "1"]
+TINY += ["--steps", "1", "--held-out", "2", "--train-pairs", "20"]
+
+
+def test_training_with_a_wrong_part_does_not_begin(learn, told):
+    for name in ("adam-step", "causal-mask", "xavier"):
+        write(name)
+    write("softmax-backward", "d_y - row_sum", "d_y")
+    train = ["train", "reverse", *TINY, "--out", "run", "--with", MINE]
+    status, out, err = told(*train)
+    assert status == 2
+    assert re.search(r"^3 of \d+ parts are yours, 1 wrong\.$", out, re.M)
+    assert str(MINE / find("softmax-backward").file) in out
+    assert all(words in err for words in ("--but softmax-backward", "--anyway"))
+    assert "--solved" not in err  # for several
+    write("warm-up", "return", "return 2 *")
+    assert all(words in told(*train)[2] for words in ("--but", "warm-up", "softmax-backward", "--anyway", "--solved"))
+    write("adam-step", "import numpy as np\n", "import numpy as np\n\n(\n")
+    err = told(*train, "--anyway")[2]
+    assert "--but adam-step" in err
+    assert "--anyway" not in err  # nothing can be trained with a file that is not Python
+    write("adam-step")
+    err = told(*train, "--weight-decay", "0.1", "--solved")[2]
+    assert all(words in err for words in ("adam-step", "--weight-decay", "--but adam-step"))
+    assert not Path("run").exists()
