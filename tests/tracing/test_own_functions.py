@@ -186,16 +186,8 @@ def test_edits_of_values_that_are_not_traced_are_not_predicted():
     step = "encoder.layers.0.self_attention/multi_head_attention"
     with standing_in({attention.forward: own_attention, attention.backward: own_attention_backward}):
         found = mt.trace(model(), SOURCE, TARGET)
-        with pytest.raises(RuntimeError) as not_run:
+        with pytest.raises(RuntimeError, match=step):
             mt.trace(model(), SOURCE, TARGET, edits=[HeadOff(step, 0)])
-    assert str(not_run.value) == (
-        f"{step}: it is edited inside, but no scaled_dot_product_attention and softmax ran in it: another function "
-        "stands in for its forward pass; edit its output, or run the model without it"
-    )
-    with pytest.raises(Unpredictable) as refused:
+    with pytest.raises(Unpredictable, match=step):
         first_order(found, [HeadOff(step, 0)])
-    assert str(refused.value) == (
-        f"first_order: other functions stand in for the engine's in {step}, and their values are not traced; "
-        "edit its output, or leave them out, to see a prediction"
-    )
     assert np.isfinite(first_order(found, [SetEntry(step, (0, 0, 0), 0.5)]))

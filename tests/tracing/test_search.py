@@ -6,15 +6,19 @@ import pytest
 import minitransformer as mt
 from minitransformer.data import END, PAD, START
 from minitransformer.decoding import PAPER, beam_search, greedy, length_penalty
-from minitransformer.tracing import HeadOff, SetEntry, SetMask, Temperature, beam_tree, write
+from minitransformer.tracing import HeadOff, LayerOff, SetEntry, SetMask, Temperature, beam_tree, write
 
 SOURCES = [[3, 4, 6, END], [5, END], [7, 7, 3, 4, 5, END]]
 CROSS = "decoder.layers.0.cross_attention/multi_head_attention"
+READ = "encoder.layers.0.self_attention/multi_head_attention"
 
 
-def log_probabilities(model, source, written):
-    with mt.no_grad():
-        logits = model([source], [[START, *written]]).numpy()[0]
+def log_probabilities(model, source, written, edits=()):
+    if edits:
+        logits = mt.trace(model, [source], [[START, *written, END]], edits=edits).logits[0]
+    else:
+        with mt.no_grad():
+            logits = model([source], [[START, *written]]).numpy()[0]
     return logits - np.logaddexp.reduce(logits, axis=-1, keepdims=True)
 
 
@@ -118,6 +122,34 @@ def test_the_tree_is_that_of_the_beam_search(make_model, seed, alpha, limit):
     check_tree(tree, model, source, beam, alpha, limit)
 
 
+@pytest.mark.parametrize(
+    "edits", [[LayerOff("decoder.layers.1")], [HeadOff(CROSS, 1), HeadOff(READ, 0)]], ids=["layer", "heads"]
+)
+def test_the_tree_of_an_edited_model_is_that_of_its_full_passes(make_model, edits):
+    model, source = make_model(), SOURCES[0]
+    tree = beam_tree(model, [source], 3, 1.5, 4, edits, 2)
+    check_tree(tree, model, source, 3, 1.5, 4, edits, 2)
+    scores = {node.id: node.score for node in tree.nodes if node.score is not None and "dropped" not in node.fate}
+    assert tree.winner == max(scores, key=scores.get)
+
+
+@pytest.mark.parametrize("edits", [[], [HeadOff(CROSS, 1)]], ids=["", "edited"])
+def test_what_is_written_at_a_temperature_after_a_prefix(make_model, edits):
+    model, source = make_model(), SOURCES[0]
+    choices = write(model, [source], [4], edits, 5, 3, 0.8)
+    tokens = [choice.token for choice in choices]
+    for place, (row, choice) in enumerate(
+        zip(log_probabilities(model, source, tokens[:-1], edits), choices, strict=True)
+    ):
+        p = np.exp(row / 0.8) / np.exp(row / 0.8).sum()
+        best = [token for token in np.argsort(-p) if token not in (PAD, START)][:3]
+        assert choice.probability == pytest.approx(p[choice.token])
+        assert [one.token for one in choice.alternatives] == best
+        assert [one.probability for one in choice.alternatives] == pytest.approx(p[best])
+        assert choice.forced == (place == 0)
+        assert choice.token == (best[0] if place else 4)
+
+
 RULES = [
     {"penalty": "length"}, {"full_beam": True}, {"full_beam": True, "stop": "full"}, {"stop": "heuristic"},
     {"most_written": 4}, {"least_written": 3}, {"force_end": True}, {"limit_ends": True},
@@ -145,7 +177,7 @@ def test_the_tree_follows_the_rules_of_the_search(make_model, rules):
         assert not {*(rules.forbidden or ()), PAD, START} & {node.token for node in tree.nodes[1:]}
 
 
-def check_tree(tree, model, source, beam, alpha, limit):
+def check_tree(tree, model, source, beam, alpha, limit, edits=(), n_dropped=None):
     """Recompute the search from full forward passes: who is kept, who is dropped, and when it stops."""
     root, *nodes = tree.nodes
     assert (root.id, root.parent, root.step, root.token, root.log_probability) == (0, None, 0, START, 0.0)
@@ -156,11 +188,11 @@ def check_tree(tree, model, source, beam, alpha, limit):
         candidates = [
             (-(parent.log_probability + row[token]), parent.id, token)
             for parent in live
-            for row in [log_probabilities(model, source, tree.tokens(parent.id))[-1]]
+            for row in [log_probabilities(model, source, tree.tokens(parent.id), edits)[-1]]
             for token in range(END, len(row))
         ]
         candidates.sort()
-        expected = candidates[: 2 * beam]
+        expected = candidates[: beam + (beam if n_dropped is None else n_dropped)]
         assert [(node.parent, node.token) for node in here] == [(parent, token) for _, parent, token in expected]
         np.testing.assert_allclose([-node.log_probability for node in here], [loss for loss, *_ in expected])
         for rank, node in enumerate(here):

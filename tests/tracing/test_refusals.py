@@ -1,8 +1,12 @@
-"""Whole messages of traces, edits, differences and searches: each call of the table, and all that it says."""
+"""What traces, edits, differences and searches refuse: the kind of error, and what its message names."""
+
+import builtins
+import re
 
 import numpy as np
+import pytest
 import small_models
-from toml_cases import cases_from_toml, told
+from toml_cases import cases_from_toml
 
 import minitransformer as mt
 from minitransformer.data import END, PAD, START
@@ -25,8 +29,8 @@ def without_gradients(function, *arguments):
         return function(*arguments)
 
 
-@cases_from_toml
-def test_what_a_call_says(model, make_model, call, text):
+@pytest.fixture(scope="module")
+def names(model, make_model):
     options = {"d_model": 6, "n_heads": 2, "n_layers": 1, "d_ff": 5}
     models = {
         "model": model,
@@ -35,5 +39,14 @@ def test_what_a_call_says(model, make_model, call, text):
         "diverged": make_model(n_layers=1),
     }
     models["diverged"].output.data[3, 0] = np.nan
-    names = vars(mt) | vars(mt.tracing) | vars(small_models) | globals() | NUMBERS | models
-    assert told(call, names) == text.strip()
+    return vars(mt) | vars(mt.tracing) | vars(small_models) | globals() | NUMBERS | models
+
+
+@cases_from_toml
+def test_what_cannot_be_done(names, call, kind, named):
+    with pytest.raises(vars(builtins).get(kind) or mt.decoding.Diverged) as refused:
+        eval(call, dict(names))
+    assert refused.typename == kind
+    message = re.sub(r"^[A-Z]\w+\(.*\): (?=this|the|expected)", "", str(refused.value))  # the edit that is refused
+    for word in named:
+        assert word in message
