@@ -36,3 +36,4 @@ def test_a_recipe_that_is_not_what_it_should_be_is_named(tmp_path, capsys, name)
 def test_a_pipe_is_not_waited_for(tmp_path, capsys):
     os.mkfifo(tmp_path / "recipe.toml")
     assert main(["train", "--config", str(tmp_path / "recipe.toml"), "--out", str(tmp_path / "run")]) == 2
+    assert "recipe.toml" in capsys.readouterr().err
