@@ -162,7 +162,7 @@ class TestAutograd:
 
         with pytest.raises(ValueError, match="setting an array element") as error:
             examine(lambda x: np.interp(x, [0, 1], [0, 3]), inputs=[X])
-        assert "give its backward pass: backward=" in error.value.__notes__[0]
+        assert "backward=" in error.value.__notes__[0]
 
 
 def _double_in_place(d_y):

@@ -164,7 +164,7 @@ def test_an_empty_input_beside_a_wrong_gradient():
         lambda x, y: y + x.sum(), lambda x, y, d_y: (d_y.sum() + x, 1.25 * d_y), np.zeros((0, 3)), [1.0, 2.0]
     )
     assert report.verdict == "wrong"
-    assert "1.25 times what it should be" in report.cause, report
+    assert "1.25 times" in report.cause, report
 
 
 def test_check_states_the_arguments_of_examine():
@@ -178,10 +178,10 @@ def test_functions_of_tensors(monkeypatch):
     assert check(lambda x, w: mt.tanh(x * w), inputs=[X.astype(np.float32), W.astype(np.float32)]).verdict == "right"
     wrong = mt.Operation(lambda x: (x * x, x), lambda x, d_y: (x * d_y,), name="square")
     assert "every entry is 0.5 times" in examine(wrong, inputs=[X]).cause
-    assert "give its backward pass: backward=" in examine(lambda x: x.data, inputs=[X]).cause
+    assert "backward=" in examine(lambda x: x.data, inputs=[X]).cause
     with pytest.raises(TypeError) as error:
         examine(np.sin, inputs=[X])
-    assert "give its backward pass: backward=" in error.value.__notes__[0]
+    assert "backward=" in error.value.__notes__[0]
 
 
 # --- what a user may hand over by mistake
@@ -211,10 +211,7 @@ def test_gradients_that_are_swapped():
 def test_a_gradient_of_float64_in_a_shorter_type(dtype):
     report = verdict(np.sin, lambda x, d_y: (d_y * np.cos(x)).astype(dtype), X)
     assert report.verdict == "wrong"
-    assert (
-        report.cause
-        == f"the gradient of x has the precision of {np.dtype(dtype)}, in which it was computed or returned"
-    )
+    assert f"precision of {np.dtype(dtype)}" in report.cause
 
 
 # --- right ones that looked wrong

@@ -44,7 +44,7 @@ def test_a_gradient_ignores_that_of_the_output_if_all_inputs_do():
         return 1.5 * w * d_y, x  # x is d_w for a d_y of ones
 
     report = verdict(np.multiply, backward, [0.5, -1.0, 2.0], [0.3, 1.2, 0.7], d_output=np.ones(3))
-    assert report.cause.startswith("every entry is 1.5 times what it should be")
+    assert "1.5 times" in report.cause
     report = verdict(np.sin, lambda x, d_y: 0 * d_y, [0.5, -1.0, 2.0])
     assert report.cause.startswith("the gradient of x is zero everywhere")
 
@@ -61,7 +61,7 @@ def test_the_cause_is_that_of_the_input_that_is_wrong_in_the_output_named():
 def test_an_entry_at_a_jump_does_not_hide_the_cause():
     report = verdict(lambda x: 2 * x + (x >= 1), lambda x, d_y: 3 * d_y, [1.0, 0.3, -0.7, 2.2])
     assert report.verdict == "wrong"
-    assert report.cause.startswith("every entry is 1.5 times what it should be")
+    assert "1.5 times" in report.cause
 
 
 def test_a_product_that_a_gradient_lacks_is_named():
@@ -76,7 +76,7 @@ def test_a_factor_is_seen_in_a_type_in_which_the_slope_is_rough():
         return np.sin(x)
 
     report = verdict(sine, lambda x, d_y: 7 * np.cos(x) * d_y, [0.5, 1.0, -0.3], dtype=np.float32)
-    assert report.cause.startswith("every entry is 7 times what it should be")
+    assert "7 times" in report.cause
 
 
 # --- single entries and directions

@@ -47,7 +47,7 @@ def test_the_order_that_failed():
         d_x, d_w, d_d_y = second(x, w, d_y, g)
         return d_x, d_w, -d_d_y
 
-    with pytest.raises(CheckError, match=r"pass of layer \(order 2\): the gradient is WRONG\n  cause: the sign") as e:
+    with pytest.raises(CheckError, match=r"pass of layer \(order 2\).*\n.*sign") as e:
         check(layer, backward=(first, wrong_second), inputs=[X, W], order=2)
     assert (e.value.report.order, e.value.report.worst.input) == (2, "d_y")
 
@@ -56,10 +56,8 @@ def test_the_gradient_at_fault():
     report = examine(
         layer, backward=(first, lambda x, w, d_y, g: second(x, w, d_y, (g[0], 2 * g[1]))), inputs=[X, W], order=2
     )
-    assert report.cause == (
-        "what comes from the output gradients[1] is wrong: every entry is 2 times what it should be: a factor is "
-        "missing, or there is one too many"
-    )
+    assert "the output gradients[1] is wrong" in report.cause
+    assert "2 times" in report.cause
 
 
 def test_one_input_options_and_what_has_no_gradient():

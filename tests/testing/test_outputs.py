@@ -1,5 +1,6 @@
 """The checker for functions of several outputs, and of structures of arrays."""
 
+import re
 from collections import namedtuple
 
 import numpy as np
@@ -35,7 +36,7 @@ def test_a_right_gradient_of_two_outputs(dtype):
     [
         (
             lambda x, w, d: norm_backward(x, w, Norm(d.y, 2 * d.mean)),
-            "what comes from the output y.mean is wrong: every entry is 2 times what it should be",
+            "what comes from the output y.mean is wrong: .*2 times",
         ),
         (
             lambda x, w, d: norm_backward(x, w, Norm(-d.y, d.mean)),
@@ -51,7 +52,7 @@ def test_a_right_gradient_of_two_outputs(dtype):
 def test_the_output_at_fault_is_named(backward, cause):
     report = examine(norm, backward=backward, inputs=[X, W])
     assert report.verdict == "wrong"
-    assert report.cause.startswith(cause)
+    assert re.match(cause, report.cause)
 
 
 def test_the_output_at_fault_is_named_for_one_wrong_entry_of_many():

@@ -78,11 +78,11 @@ def refused(message, inputs=(X,), **parts):
 
 
 def test_a_wrong_gradient_is_caught():
-    refused("square, hand-written: .* DIFFERS", backward=lambda x, d: (2.001 * x * d,))
+    refused("square, hand-written", backward=lambda x, d: (2.001 * x * d,))
 
 
 def test_a_wrong_gradient_is_caught_without_a_composed_form():
-    refused("DIFFERS", backward=lambda x, d: (2.001 * x * d,), composed=None)
+    refused("relative error", backward=lambda x, d: (2.001 * x * d,), composed=None)
 
 
 # The tolerances: what is a few times above each is wrong.
@@ -95,12 +95,12 @@ def test_the_tolerance_between_hand_written_and_composed():
 
 def test_the_tolerance_of_finite_differences():
     wrong = {"backward": lambda x, d: (2 * x * d * (1 + 3e-7),), "composed": None}
-    refused("square, hand-written: .* DIFFERS", **wrong)
+    refused("square, hand-written", **wrong)
     prove(square(**wrong), (X,), tolerance=1e-6)
 
 
 def test_a_composed_form_that_is_right_at_the_inputs_only_is_caught():
-    refused("square, composed: .* DIFFERS", composed=lambda x: x * x + (x.detach() - Tensor(X)))
+    refused("square, composed", composed=lambda x: x * x + (x.detach() - Tensor(X)))
 
 
 def test_a_composed_form_whose_gradient_is_no_number_is_caught():
@@ -225,7 +225,7 @@ def test_minus_infinity_counts_as_a_constant():
     # A backward pass that lets the gradient of a hidden score through is caught, with and without a composed form.
     for composed in (mt.ops.masking.composed, None):
         leaky = Operation(mt.ops.masking.forward, lambda mask, d: (d.copy(),), composed=composed, name="leaky")
-        with pytest.raises(AssertionError, match="DIFFERS"):
+        with pytest.raises(AssertionError, match="leaky, "):
             prove(leaky, (X, mask))
 
 

@@ -1,0 +1,58 @@
+"""The fixed examples of every operation: what would hide a mistake is in none of them."""
+
+import numpy as np
+import pytest
+
+import minitransformer as mt
+from minitransformer.testing import examples, examples_of_signature
+from minitransformer.testing.case import is_float
+
+TIED = ("tied", "far from 0", "±10,000")
+"""Words of cases that are about numbers which are equal or of one sign."""
+EVERY = [(name, case) for name, operation in sorted(mt.ops.registry.items()) for case in examples(operation)]
+
+
+@pytest.mark.parametrize(("name", "example"), EVERY, ids=lambda value: getattr(value, "case", value))
+def test_sizes_and_numbers_differ_and_masks_hide_a_part(name, example):
+    floats = [x for x in (*example.inputs, *example.options.values()) if is_float(x)]
+    masks = [x for x in (*example.inputs, *example.options.values()) if getattr(x, "dtype", "") == "bool"]
+    if not any(words in example.case for words in TIED):
+        assert all(x.min() < 0 < x.max() for x in floats)
+        assert len(np.unique(np.concatenate([x.ravel() for x in floats]))) == sum(x.size for x in floats)
+    for mask in masks:
+        assert mask.any()
+        assert mask.all() == (example.case == "all may attend")
+        if "one row wholly" in example.case:
+            rows = mask.any(axis=-1)
+            assert not rows[..., 0].any()
+            assert rows[..., 1:].all()
+    mt.ops.registry[name](*example.inputs, **example.options)
+
+
+@pytest.mark.parametrize("name", mt.ops.registry)
+def test_examples_have_names_and_are_the_same_each_time_for_a_seed(name):
+    operation = mt.ops.registry[name]
+    first, second, other = (examples(operation, seed) for seed in (0, 0, 1))
+    assert len({example.case for example in first}) == len(first) >= 1
+    for x in filter(is_float, first[0].inputs):  # swapped axes are seen; weights of a state are square
+        assert len({*x.shape}) == x.ndim or name == "recurrence"
+    for one, same, different in zip(first, second, other, strict=True):
+        for x, y, z in zip(one.inputs, same.inputs, different.inputs, strict=True):
+            if is_float(x):
+                np.testing.assert_array_equal(x, y)
+                assert (x != z).any()
+
+
+@pytest.mark.parametrize(
+    ("signature", "shapes"),
+    [
+        ("(..., T, 12), (12, D)", [(12, 5), (12, 5), (12, 5), (12, 1), (12, 5), (12, 0), (12, 5)]),
+        ("(..., T), (T, D), T >= 1", [(4, 5), (4, 5), (1, 5), (4, 1), (4, 0), (4, 5)]),
+        ("(T), (D)", [(3,), (3,), (1,), (3,), (0,), (3,)]),
+    ],
+)
+def test_a_signature_gives_sizes_that_differ_and_each_size_1_and_0_where_it_is_allowed(signature, shapes):
+    cases = examples_of_signature(signature)
+    assert [e.inputs[1].shape for e in cases] == shapes
+    assert ("T = 0" in [e.case for e in cases]) == ("T >= 1" not in signature)
+    assert all(x.strides[-1] < 0 for x in cases[-1].inputs)  # views
