@@ -75,12 +75,11 @@ def test_the_environment_variable_says_the_same(monkeypatch, tmp_path, capsys, c
     assert not out.exists()
 
 
-def test_what_needs_the_processor_is_refused_on_a_gpu(monkeypatch, tmp_path, capsys):
+def test_what_needs_the_processor_is_refused_on_a_gpu(monkeypatch, tmp_path, refused):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "cupy", double)
-    expected = toml_table(__file__, "ON_A_GPU")
-    assert [main([*line.split(), "--backend", "cupy"]) for line in expected] == [2] * len(expected)
-    assert capsys.readouterr().err.splitlines() == [*expected.values()]
+    for line, word in toml_table(__file__, "ON_A_GPU").items():
+        assert word in refused(*line.split(), "--backend", "cupy")
     assert not any(tmp_path.iterdir())
 
 
@@ -119,8 +118,7 @@ def test_a_gpu_that_is_too_small_is_said(monkeypatch, tmp_path, capsys, error):
     command = ["train", "copy", *sizes, "--held-out", "5", "--out", str(tmp_path / "run"), "--backend", "cupy"]
     assert main(command) == 1
     err = capsys.readouterr().err
-    advice = toml_table(__file__, "FULL")
-    assert err.endswith(f"minitransformer train: {advice} [{type(error).__name__}: {error}]\n")
+    assert all(words in err for words in ("GPU", "--batch-tokens", "--recompute", f"{type(error).__name__}: {error}"))
     assert "Traceback" not in err
 
 

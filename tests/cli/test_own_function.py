@@ -64,7 +64,7 @@ def test_a_check_that_could_not_find_an_error_of_this_size_fails(gradcheck, dete
     assert found == status
     verdicts = set(re.findall(r"^.{16}  (right|undecided)", out, re.M))
     assert verdicts == ({"undecided"} if status else {"right"})
-    assert (f"detects={detects} asks for a smaller error: here it is the smallest error it would" in out) == status
+    assert (f"detects={detects} " in out) == status
 
 
 def test_the_seed_changes_the_numbers(gradcheck):
@@ -126,8 +126,9 @@ def test_the_package_of_bfloat16_is_loaded(gradcheck, monkeypatch):
 
 
 @cases_from_toml
-def test_what_cannot_be_checked_is_refused(gradcheck, arguments, message):
-    status, out, errors = gradcheck(*arguments)
+def test_what_cannot_be_checked_is_refused(gradcheck, arguments, words):
+    given = [part for word in arguments.split() for part in (SIGNATURE if word == "SHAPES" else [word])]
+    status, out, errors = gradcheck(*given)
     assert (status, out) == (2, "")
-    assert message in errors
+    assert all(word in errors for word in words)
     assert len(errors.splitlines()) == 1

@@ -1,5 +1,6 @@
 """A command in several processes: the first one prints, errors name their process, and all end together."""
 
+import re
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -64,14 +65,14 @@ def test_success_ends_no_other_process(monkeypatch):
     assert ranks.statuses == []
 
 
-def test_a_command_for_one_process_is_refused_in_several(monkeypatch, capsys):
+def test_a_command_for_one_process_is_refused_in_several(monkeypatch, refused):
     monkeypatch.setattr(COMMANDS["paths"], "run", lambda args: 0)
     assert main(["paths"]) == 0
     monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "2")
-    assert main(["paths"]) == 2
+    assert "mpiexec" in refused("paths")
     monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "two\n")
-    assert main(["paths"]) == 2
-    assert capsys.readouterr().err.splitlines() == toml_table(__file__, "SEVERAL")
+    message = refused("paths")
+    assert all(words in message for words in ("OMPI_COMM_WORLD_RANK", r"'two\n'", "OMPI_COMM_WORLD_SIZE", "'2'"))
 
 
 @pytest.mark.parametrize(
@@ -134,6 +135,4 @@ def test_notes_on_processors_and_on_systems_that_do_not_fork_safely(monkeypatch,
     assert main(["train", "copy", *SMALL, "--out", str(tmp_path / "run")]) == 0
     found = capsys.readouterr().out
     assert "note      two kinds of processors\n" in found
-    assert (
-        "note      2 threads share the work: on this system the command cannot divide itself into processes\n" in found
-    )
+    assert re.search("^note      2 threads ", found, re.M)

@@ -4,6 +4,7 @@ import argparse
 import errno
 import io
 import json
+import re
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -48,14 +49,14 @@ CAUSED.__cause__ = ValueError("another error")
         (TextError("no text"), 2, "minitransformer paths: no text\n"),
         (UnknownTokenError("no token"), 2, "minitransformer paths: no token\n"),
         (BackendError("no GPU"), 2, "minitransformer paths: no GPU\n"),
-        (MissingExtraError("This", "that", "extra"), 2, "minitransformer paths: This needs the package that"),
-        (Diverged("the loss is nan"), 1, "minitransformer paths: the loss is nan. Use an earlier checkpoint"),
+        (MissingExtraError("This", "that", "extra"), 2, "minitransformer paths: This "),
+        (Diverged("the loss is nan"), 1, "minitransformer paths: the loss is nan"),
         (ProcessLostError("a process has ended"), 1, "minitransformer paths: a process has ended\n"),
         (OSError(errno.ENOSPC, "the disk is full"), 1, "the disk is full"),
         (BrokenPipeError(), 141, ""),
         (KeyboardInterrupt(), 130, "interrupted\n"),
-        (MemoryError("9 PB"), 1, "memory is full"),
-        (CAUSED, 1, "memory is full"),
+        (MemoryError("9 PB"), 1, "MemoryError: 9 PB"),
+        (CAUSED, 1, "MemoryError: 8 PB"),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -206,7 +207,7 @@ def test_the_options_of_translate_reach_the_search(loaded, capsys, monkeypatch):
     assert main(["translate", "run"]) == 0
     captured = capsys.readouterr()
     assert captured.out == "a\n\na\n"
-    assert "line 3: the translation has no end; it was cut off after 1 token\n" in captured.err
+    assert re.search(r"translate: line 3: .*\b1 token$", captured.err, re.M)
 
 
 def test_several_translations_have_number_and_score(loaded, capsys, monkeypatch):
@@ -229,10 +230,9 @@ def test_a_line_that_cannot_be_translated_is_named(loaded, capsys, monkeypatch):
     assert captured.err == "minitransformer translate: line 3: too long\n"
 
 
-@cases_from_toml
-def test_impossible_searches_are_refused(loaded, capsys, options, message):
-    assert main(["translate", "run", "one", *options]) == 2
-    assert message in capsys.readouterr().err
+@pytest.mark.parametrize("options", [["--beam", "0"], ["--alpha", "nan"], ["--beam", "2", "--n-best", "3"]])
+def test_an_impossible_search_is_refused_before_anything_is_loaded(loaded, refused, options):
+    assert options[-2] in refused("translate", "run", "one", *options)
     assert not loaded
 
 
@@ -243,9 +243,8 @@ def test_the_options_of_evaluate_reach_it(loaded, tmp_path, capsys):
     assert loaded["evaluate"] == ([("one", "Eins")], ("bleu",), 3, 0.25, "none", ALONE, PAPER)
     out = capsys.readouterr().out
     assert out.count("✗ ") == 10
-    assert "exact match on 15 texts: 13.33 %" in out
-    assert "token accuracy, given all tokens before: 50.000 %" in out
-    assert "loss: 1.2500 nats per token" in out
+    found = [float(number) for number in re.findall(r": (\d+\.\d+) (?:%|nats)", out)]
+    assert found == pytest.approx([100 * 2 / 15, 50, 1.25], abs=0.006)
     assert main(["evaluate", "run", *options, "--bleu-tokenize", "13a"]) == 0
     assert loaded["evaluate"][-3] == "13a"
     assert main(["evaluate", "run", "--reference", "x"]) == 2
@@ -258,8 +257,8 @@ def test_the_options_of_evaluate_reach_it(loaded, tmp_path, capsys):
     ("error", "status", "said"),
     [
         (None, 0, ""),
-        (KeyboardInterrupt(), 130, "interrupted after step 7; continue with `minitransformer resume somewhere`"),
-        (Diverged("the loss is nan at step 8"), 1, "minitransformer train: the loss is nan at step 8; training stops."),
+        (KeyboardInterrupt(), 130, "`minitransformer resume somewhere`"),
+        (Diverged("the loss is nan at step 8"), 1, "minitransformer train: the loss is nan at step 8"),
     ],
     ids=["finished", "interrupted", "diverged"],
 )
@@ -273,7 +272,7 @@ def test_how_a_training_ends(monkeypatch, capsys, error, status, said):
     assert progress.train(SimpleNamespace(finished=True, step=7), folder, "train") == status
     captured = capsys.readouterr()
     assert said in captured.err
-    assert captured.out == ("" if error else "the run is in somewhere\n")
+    assert ("somewhere" in captured.out) == (error is None)
 
 
 def test_the_last_measurement_is_in_the_picture(monkeypatch, tmp_path):
@@ -324,7 +323,7 @@ def test_options_win_over_a_recipe_and_the_recipe_over_the_task(tmp_path):
     assert (found.task, found.training.steps, found.model.d_ff, found.task_options) == ("numbers", 5, 33, {"to": "fr"})
     assert read_configuration(arguments(config=f"{recipe}", to="ko")).task_options == {"to": "ko"}
     assert read_configuration(arguments()).task == "numbers"
-    with pytest.raises(ValueError, match=r"found the task copy, but .* is for the task numbers"):
+    with pytest.raises(ValueError, match=r"task copy.*recipe\.toml.*task numbers"):
         read_configuration(arguments(config=f"{recipe}", task="copy"))
 
 
@@ -338,16 +337,16 @@ def test_paths_in_a_recipe_start_from_its_folder(tmp_path, monkeypatch):
 
 def test_options_without_effect_are_refused(tmp_path):
     (tmp_path / "recipe.toml").write_text('task = "copy"\nlongest = 5\n')
-    with pytest.raises(ValueError, match=r"longest in .*recipe\.toml has no effect"):
+    with pytest.raises(ValueError, match=r"^longest in .*recipe\.toml"):
         read_configuration(arguments(config=f"{tmp_path}/recipe.toml"))
-    with pytest.raises(ValueError, match="--longest has no effect here"):
+    with pytest.raises(ValueError, match=r"^--longest"):
         read_configuration(arguments(task="copy", longest=5))
-    with pytest.raises(ValueError, match="--peak has no effect here"):
+    with pytest.raises(ValueError, match=r"^--peak"):
         read_configuration(arguments(task="copy", peak=0.5))
-    with pytest.raises(ValueError, match="steps must be at least 1, found 0") as error:
+    with pytest.raises(ValueError, match=r"^steps ") as error:
         read_configuration(arguments(task="copy", steps=0))
-    assert describe(error.value, arguments(task="copy", steps=0)) == "--steps must be at least 1, found 0"
-    assert describe(error.value, arguments(task="copy")) == "steps must be at least 1, found 0"
+    assert describe(error.value, arguments(task="copy", steps=0)) == f"--{error.value}"
+    assert describe(error.value, arguments(task="copy")) == f"{error.value}"
 
 
 # Exercises and proofs
@@ -362,7 +361,7 @@ def test_the_status_of_an_exercise_says_whether_it_is_right(tmp_path, capsys):
     Book(folder).path(exercise).write_text(exercise.solution)
     assert main(["learn", "check", exercise.name, "--folder", f"{folder}"]) == 0
     assert main(["learn", "check", "nothing-of-the-kind", "--folder", f"{folder}"]) == 2
-    assert "there is no exercise" in capsys.readouterr().err
+    assert "nothing-of-the-kind" in capsys.readouterr().err
 
 
 def test_a_proof_that_fails_is_shown_and_ends_with_status_1(monkeypatch, capsys):
@@ -392,7 +391,7 @@ def test_maps_are_named_by_what_the_decoder_read(loaded, monkeypatch, tmp_path, 
         (_, source, target, where, title), named = drawn.pop()
         assert (source, target, where, title) == (["a", "<end>"], ["b", "c", "<end>"], path, "a b  →  b c")
         assert named == {"target_input": ["<start>", "b", "c"]}
-        assert f"the picture is {path}" in capsys.readouterr().out
+        assert str(path) in capsys.readouterr().out
 
 
 def test_the_word_error_rate_is_the_share_of_wrong_words():
@@ -407,15 +406,15 @@ def test_the_effect_of_a_mistake_is_shown_step_by_step(monkeypatch, tmp_path, ca
     runs = ((wrong, {"exact_match": 0.125}), (lines[:2], {"bits_per_character": 1.5}))
     measured = [SimpleNamespace(read=lambda one=one: one, final=lambda end=end: end) for one, end in runs]
     own_parts.compare(*(SimpleNamespace(path=tmp_path, measurements=one) for one in measured), ["softmax", "linear"])
-    assert capsys.readouterr().out == (
-        "\neffect of the mistake:\n"
-        "  loss at step                  500   1,000   1,500   2,000\n"
-        "  with your softmax, linear   2.500   2.000   1.500   0.125\n"
-        "  without the mistake         2.500   2.000                \n"
-        "  exact match with your softmax, linear: 12.50 %\n"
-        "  bits per character without the mistake: 1.500\n"
-        f"the curves are in {tmp_path / 'with-and-without.png'}\n"
-    )
+    steps, wrong, right, match, bits, picture = capsys.readouterr().out.splitlines()[2:]
+    assert steps.split()[-4:] == ["500", "1,000", "1,500", "2,000"]
+    assert "softmax, linear" in wrong
+    assert wrong.split()[-4:] == ["2.500", "2.000", "1.500", "0.125"]
+    assert right.split()[-2:] == ["2.500", "2.000"]
+    assert len(steps) == len(wrong) == len(right)
+    assert re.search(r"exact match .*softmax, linear: 12\.50 %", match)
+    assert re.search(r"bits per character .*: 1\.500", bits)
+    assert str(tmp_path / "with-and-without.png") in picture
 
 
 class Kept(SimpleNamespace):
@@ -448,4 +447,6 @@ def test_what_is_said_of_the_parts_of_a_run(tmp_path, monkeypatch, capsys, size,
         ending = found if found == "in place" else "the engine's"
     except UsageError as error:
         ending = f"{error}"
-    assert (capsys.readouterr().err + ending).replace("\\", "/").splitlines() == said
+    lines = (capsys.readouterr().err + ending).replace("\\", "/").splitlines()
+    assert len(lines) == len(said), lines
+    assert [words for words, line in zip(said, lines, strict=True) if not re.match(words, line)] == [], lines
