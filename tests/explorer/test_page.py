@@ -1,7 +1,7 @@
 """The explorer in a real browser, as a person uses it, with the network blocked.
 
 A tiny model is trained, served by ``minitransformer explore``, and saved to a file. Without playwright and Chromium
-these tests are skipped and say so.
+these tests are skipped and say so. What the modules compute without a document is in ``test_page_modules.py``.
 """
 
 import io
@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
-from itertools import pairwise
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -26,8 +25,8 @@ TINY = [
     *("--warmup-steps", "30", "--batch-tokens", "256", "--train-pairs", "400", "--held-out", "20"),
     *("--evaluate-every", "20", "--keep", "10"),
 ]
-DESKTOP, PHONE, WALL = 1440, 360, 2560
-CROSS = "decoder.layers.0.cross_attention"
+CROSS, FEED = "decoder.layers.0.cross_attention", "decoder.layers.0.feed_forward"
+STEP = f"{CROSS}/multi_head_attention"
 SIDEWAYS = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 pytestmark = [
@@ -91,13 +90,17 @@ def visit(chromium):
     """Open an address in a window of its own; at the end, there must be no error and no request to elsewhere."""
     contexts, wrong = [], []
 
-    def open_window(address, scheme="light", width=DESKTOP, expects_errors=False):
+    def open_window(address, scheme="light", width=1440, expects_errors=False, tour=False):
         offline = address.startswith("file:")
         size = {"width": width, "height": 1000}
         context = chromium.new_context(
             viewport=size, color_scheme=scheme, offline=offline, reduced_motion="reduce", accept_downloads=False
         )
         contexts.append(context)
+        if not tour:  # it was left before
+            context.add_init_script(
+                "try { localStorage.setItem('explorer-tour-left', 'yes'); } catch { /* a file may not */ }"
+            )
         here = urlsplit(address)[:2]
         context.on(
             "request",
@@ -127,252 +130,303 @@ def ready(page):
     page.wait_for_function("() => !document.querySelector('section:not([hidden]) [aria-busy=true]')")
 
 
-def see(page, role, name=None, **options):
-    """Return the first element with a role and a name, visible."""
-    found = page.get_by_role(role, name=name, **options).first
-    found.wait_for()
-    return found
+def choose(page, **choices):
+    """Choose what a person could, and wait for what follows."""
+    page.evaluate("choices => { explorer.set(choices); }", choices)
+    page.wait_for_timeout(50)  # views are drawn with the next frame
+    ready(page)
 
 
-def tab(page, name):
-    see(page, "tab", name).click()
-    return page.locator(f"#{name.lower() if name != 'Change' else 'edit'}")
+def write(page, text):
+    page.locator("#sentence").fill(text)
+    page.locator("#sentence").press("Enter")
+    page.wait_for_function("text => explorer.state.text === text", arg=text)
+    ready(page)
 
 
-def block(page, name):
-    """Choose a block of the picture."""
-    see(page, "button", name).click()
-    return page.locator("#block")
+def numbers_of(shown):
+    """Return numbers as the page writes them."""
+    return [float(text.replace("−", "-")) for text in shown.all_inner_texts()]
 
 
 def point_at(page, shown):
     """Move the mouse over the first heat map; return what is said of the entry under it."""
-    picture = shown.get_by_role("application").first
+    picture = shown.locator(".heatmap-frame canvas").first
     picture.scroll_into_view_if_needed()
     box = picture.bounding_box()
     for share in (0.2, 0.35, 0.5):
         page.mouse.move(box["x"] + share * box["width"], box["y"] + 0.5 * box["height"])
-    page.wait_for_function("() => document.querySelector('.heatmap-readout code')")
+    shown.locator(".heatmap-readout code").first.wait_for()
     return shown.locator(".heatmap-readout").first.inner_text()
 
 
-@pytest.fixture(params=["light", "dark"])
-def scheme(request):
-    return request.param
+def entry_under_the_mouse(page, shown):
+    """Return the index of the entry under the mouse, after its value was compared with that of the server."""
+    index, value = re.match(r"\[(\d+(?:, \d+)*)\] (−?\S+)", point_at(page, shown)).groups()
+    index = [int(i) for i in index.split(", ")]
+    held = page.evaluate(
+        "async ([key, at, row, column]) => (await explorer.tensor(key, {at, rows: [row, row + 1], "
+        "columns: [column, column + 1]})).values[0]",
+        [page.evaluate("() => explorer.state.value ?? explorer.state.block"), index[:-2], *index[-2:]],
+    )
+    assert float(value.replace("−", "-")) == pytest.approx(held, rel=1e-3)
+    return index
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# The six things, live
+# Live
 
 
-def test_write_a_sentence_and_see_the_tree_of_beam_search(visit, live, scheme):
-    page = visit(live, scheme)
-    assert page.evaluate("() => document.documentElement.dataset.theme") == scheme
-    see(page, "textbox", "Text").fill(OTHER)
-    see(page, "button", "Translate").click()
-    ready(page)
-    places = see(page, "list", re.compile("^Tokens of the translation"))
-    assert places.get_by_role("button", name=re.compile(r"%, chosen$")).count() >= 1
-    assert places.get_by_role("button", name=re.compile(r"%; force it at position 1$")).count() >= 2
-    page.get_by_label("beam").fill("3")
-    assert page.get_by_label("alpha").input_value() == "0.6"
+def test_the_start_shows_the_translation_with_alternatives_and_the_model(visit, live):
+    page = visit(live)
+    tokens = page.evaluate("() => explorer.translation.tokens")
+    places = page.locator("#translate .place")
+    assert places.count() == len(tokens)
+    assert [place.locator(".chance-text").count() for place in places.all()] == [
+        len({one["id"], *(other["id"] for other in one["alternatives"])}) for one in tokens
+    ]
+    assert page.locator("#sentence").input_value() == TEXT
+    assert page.locator("#figure [role=button]").count() > 10
+
+
+def test_a_beam_search_is_a_tree_and_a_table(visit, live):
+    page = visit(live)
+    page.locator("input[name=beam]").fill("3")
     with page.expect_request("**/translate") as asked:
-        see(page, "button", "Translate").click()
+        page.locator("#sentence").press("Enter")
     assert asked.value.post_data_json["alpha"] is None  # that of the run
     ready(page)
-    tree = see(page, "tree")
-    assert tree.get_by_role("treeitem").count() > 3
-    table = page.get_by_text(re.compile(r"^All \d+ hypotheses as a table"))
-    table.click()
-    page.get_by_role("cell", name=re.compile("^dropped")).first.wait_for()  # the table is built when it is opened
-    assert page.get_by_role("cell", name=re.compile("best score$")).count() == 1
+    nodes = page.evaluate("() => explorer.translation.tree.nodes.length")
+    assert page.locator("[role=treeitem]").count() == nodes > 3
+    page.locator("#translate details summary").last.click()
+    assert page.locator("#translate details tbody tr").count() == nodes - 1
+    page.locator(".beam-tree [data-id]").nth(1).click()
+    assert page.locator(".beam-tree [aria-selected=true]").get_attribute("data-id") == "1"
 
 
-def test_click_a_block_and_see_its_numbers_formula_and_lines(visit, live, scheme):
-    page = visit(live, scheme)
-    shown = block(page, re.compile("^Decoder layer 1, Cross-attention, 1 by"))
+def test_a_block_shows_its_numbers_its_formula_and_its_lines(visit, live):
+    page = visit(live)
+    page.get_by_role("button", name=re.compile("^Decoder layer 1, Cross-attention")).first.click()
+    shown = page.locator("#block")
     shown.locator("math").first.wait_for()
-    assert "multi_head_attention" in shown.inner_text()
+    assert page.evaluate("() => explorer.state.block") == CROSS
     assert "def forward(" in shown.inner_text()
-    assert re.fullmatch(r"\[0, \d+(, \d+)*\] −?\d.*", point_at(page, shown))
-    source = see(shown, "list", "Source")
-    value = source.get_by_role("button").first
-    value.click()
-    see(shown, "heading", re.compile(f"^{re.escape(value.inner_text())}"))
-    assert source.locator("li.lit").count() == 1
-    attention = tab(page, "Attention")
-    see(page, "application", re.compile("^Matrix of weights")).wait_for()
-    switches = attention.get_by_role("switch", name=re.compile("^Decoder: cross-attention, layer 1, head"))
-    switches.first.wait_for()
-    assert switches.count() == 2
-    assert attention.locator("svg path.weight-line").count() > 0
+    lines = shown.get_by_role("list", name="Source")
+    lines.get_by_role("button").first.click()
+    assert lines.locator("li.lit").count() == 1
+    choose(page, value=f"{STEP}:scaled_dot_product_attention.weights")
+    assert len(entry_under_the_mouse(page, shown)) == 4
 
 
-def test_turn_it_round_walk_the_graph_and_compare_an_entry(visit, live, scheme):
-    page = visit(live, scheme)
-    see(page, "button", "Backward").click()
-    see(page, "combobox", "Differentiate").select_option("difference")
+@pytest.mark.parametrize(("side", "order"), [("forward", "trace.steps"), ("backward", "trace.walk")])
+def test_the_graph_is_walked_forward_and_backward(visit, live, side, order):
+    page = visit(live)
+    page.locator(f"button[data-side={side}]").click()
+    page.locator("#tab-walk").click()
     ready(page)
-    shown = block(page, re.compile("^Decoder layer 1, Feed-forward, norm of the gradient"))
-    shown.locator("math").first.wait_for()
-    assert "def backward(" in shown.inner_text()
-    assert "d_" in shown.inner_text()
-    walk = tab(page, "Walk")
-    before = walk.inner_text()
-    see(walk, "button", "Step forward").click()
-    page.wait_for_function("text => document.getElementById('walk').innerText !== text", arg=before)
-    entry = page.get_by_label("One entry")
-    entry.get_by_label("Tensor").fill("decoder.layers.0.feed_forward.b2")
-    entry.get_by_label("Index").fill("3")
-    see(entry, "button", "Compare").click()
-    entry.get_by_role("term").get_by_text("relative error").wait_for()
-    numbers = dict(
-        zip(entry.locator("dt").all_inner_texts(), map(read, entry.locator("dd").all_inner_texts()), strict=True)
+    keys = page.evaluate(f"() => explorer.{order}.map(({{key}}) => key)")
+    items = page.locator("#walk .walk-list li")
+    assert items.count() == len(keys)
+    for n in range(2):
+        current = page.locator("#walk .walk-list li.current .walk-key").inner_text()
+        assert current == keys[n].replace(".layers.", ".").removeprefix("/")
+        page.locator("#walk .walk-controls button").nth(2).click()
+        page.wait_for_function("n => document.querySelectorAll('#walk .walk-list li.done').length === n", arg=n + 1)
+    choose(page, walk=len(keys) - 1)
+    assert page.locator("#walk .walk-list li.done").count() == len(keys) - 1
+    assert page.locator("#figure .current").count() <= 1
+
+
+def test_heads_of_attention_are_pictures_and_switches(visit, live):
+    page = visit(live)
+    pictures = page.locator("#attention button.head-picture")
+    assert pictures.count() == 2
+    assert page.locator("#attention .head-button").count() == 6  # of three attentions
+    pictures.first.click()
+    page.wait_for_function("() => explorer.trace?.prediction && !explorer.loading")
+    assert page.evaluate("() => explorer.state.edits") == [{"kind": "head_off", "step": STEP, "head": 0}]
+    assert pictures.first.get_attribute("aria-checked") == "false"
+    page.locator("#attention .word").first.hover()
+    assert page.locator("#attention .word.lit:not(.source)").count() == 1
+
+
+def test_a_change_is_predicted_computed_refused_and_undone(visit, live):
+    page = visit(live)
+    page.locator("#tab-edit").click()
+    form = page.locator(".edit-form")
+    form.locator("[name=kind]").select_option("set_entry")
+    form.locator("[name=key]").fill(f"{FEED}.w1")
+    form.locator("[name=index]").fill("1, 2")
+    form.locator("[name=value]").fill("0,5")
+    form.locator("[type=submit]").click()
+    page.wait_for_function("() => explorer.trace?.prediction && !explorer.loading")
+    assert page.evaluate("() => explorer.state.edits") == [
+        {"kind": "set_entry", "key": f"{FEED}.w1", "index": [1, 2], "value": 0.5}
+    ]
+    page.locator("#edit .outcome dd").first.wait_for()
+    prediction = page.evaluate("() => explorer.trace.prediction")
+    shown = numbers_of(page.locator("#edit .outcome dl dd"))
+    assert shown == pytest.approx([prediction[name] for name in ("before", "first_order", "after")], rel=1e-3)
+    form.locator("[name=kind]").select_option("temperature")
+    form.locator("[name=value]").fill("0")
+    form.locator("[type=submit]").click()
+    assert "temperature 0" in page.locator("#edit .refusal").inner_text()
+    assert page.evaluate("() => explorer.state.edits.length") == 1
+    page.locator("#edit .line-up button").last.click()
+    page.wait_for_function("() => !explorer.state.edits.length")
+
+
+def test_an_objective_is_chosen_and_an_entry_compared_with_a_difference(visit, live):
+    page = visit(live)
+    page.locator("button[data-side=backward]").click()
+    page.locator("#objective select").first.select_option("difference")
+    ready(page)
+    objective = page.evaluate("() => explorer.trace.objective")
+    assert objective["kind"] == "difference"
+    assert objective["token"] != objective["other"]
+    entry = page.locator("#entry")
+    entry.locator("input").nth(0).fill(f"{FEED}.b2")
+    entry.locator("input").nth(1).fill("3")
+    entry.locator("[type=submit]").click()
+    entry.locator("dd").first.wait_for()
+    _, gradient, estimate, error = numbers_of(entry.locator("dd"))
+    assert gradient == pytest.approx(estimate, abs=1e-5)
+    assert error < 1e-3
+    assert entry.locator("svg circle").count() >= 5
+
+
+def test_another_sentence_a_forced_token_and_one_that_cannot_be_read(visit, live):
+    page = visit(live, expects_errors=True)
+    write(page, OTHER)
+    forced = page.locator("#translate .place").first.locator("button[aria-label*=position]").first
+    forced.click()
+    ready(page)
+    assert page.evaluate("() => explorer.state.prefix.length") == 1
+    assert page.locator("#translate .place.forced").count() == 1
+    page.locator("#sentence").fill("4x1")
+    page.locator("#sentence").press("Enter")
+    page.wait_for_function("() => !explorer.loading")
+    assert "x" in page.locator("#banner").inner_text() or "<unk>" in page.locator("#translate").inner_text()
+
+
+def test_an_answer_that_has_been_overtaken_changes_nothing(visit, live):
+    page = visit(live)
+    waiting = []
+    page.route(
+        "**/translate",
+        lambda route: waiting.append(route) if route.request.post_data_json["text"] == OTHER else route.continue_(),
     )
-    assert abs(numbers["gradient"] - numbers["central difference"]) < 1e-5
-    assert see(entry, "img", re.compile("^Error over the step size"))
-
-
-def read(text):
-    """Return a number as the page writes it."""
-    return float(text.replace("−", "-"))
-
-
-def test_change_an_attention_weight_and_switch_off_a_head(visit, live, scheme):
-    page = visit(live, scheme)
-    change = tab(page, "Change")
-    see(change, "combobox", re.compile("^Change")).select_option("set_weight")
-    see(change, "combobox", re.compile("^Attention")).select_option(f"{CROSS}/multi_head_attention")
-    see(change, "textbox", re.compile("^Value")).fill("0.9")
-    see(change, "button", "Apply").click()
-    page.wait_for_function("() => window.explorer.trace?.prediction && !window.explorer.loading")
-    outcome = see(change, "region", "First-order prediction")
-    assert "Predicted by the gradient" in outcome.inner_text()
-    see(change, "region", "What is written, before and now").wait_for()
-    see(change, "combobox", re.compile("^Change")).select_option("head_off")
-    see(change, "button", "Apply").click()
+    page.evaluate("text => { explorer.set({text}); }", OTHER)
+    page.wait_for_timeout(100)
+    page.evaluate("text => { explorer.set({text}); }", "77")
     ready(page)
-    page.wait_for_function("() => window.explorer.state.edits.length === 2 && window.explorer.trace.prediction")
-    change.get_by_role("list", name="Active changes").get_by_text("is off").wait_for()
-    see(change, "combobox", re.compile("^Change")).select_option("temperature")
-    see(change, "textbox", re.compile("^Value")).fill("0")
-    see(change, "button", "Apply").click()
-    assert "Nothing has changed" in see(change, "alert").inner_text()
-    assert page.evaluate("() => window.explorer.state.edits.length") == 2
-    see(change, "button", "Reset").click()
-    change.get_by_text("Nothing is changed.").wait_for()
+    before = page.locator("#translate").inner_text()
+    waiting[0].continue_()
+    page.wait_for_timeout(300)
+    assert len(waiting) == 1
+    assert page.locator("#translate").inner_text() == before
+    assert page.evaluate("() => explorer.translation.source.length") == 3
 
 
-def test_force_a_token_and_decode_on(visit, live, scheme):
-    page = visit(live, scheme)
-    see(page, "button", re.compile(r"%; force it at position 1$")).click()
-    ready(page)
-    see(page, "button", "Release 1 forced token").click()
-    ready(page)
-    assert not page.get_by_role("button", name=re.compile("^Release")).count()
-
-
-def test_watch_it_learn(visit, live, scheme):
-    page = visit(live, scheme)
-    training = tab(page, "Training")
-    slider = see(training, "slider", "Checkpoint")
+def test_training_is_watched_checkpoint_by_checkpoint(visit, live):
+    page = visit(live)
+    page.locator("#tab-training").click()
+    slider = page.locator("#training input[type=range]")
     page.wait_for_function("() => document.querySelector('#training .weights-picture')")
-    slider.focus()
     slider.press("Home")
-    assert slider.get_attribute("aria-valuetext") == "step 0"
+    assert "0" in slider.get_attribute("aria-valuetext")
     slider.press("ArrowRight")
-    assert slider.get_attribute("aria-valuetext") == "step 3"
+    assert "3" in slider.get_attribute("aria-valuetext")
     assert int(slider.get_attribute("max")) >= 20  # points of a training of 60 steps, of which few are checkpoints
-    loss = page.evaluate("() => explorer.trace.objective.value").__round__(3)
-    assert f"the mean of the weights over the last steps, with a loss of {loss}" in training.inner_text()
-    assert see(training, "img", re.compile("^Norms of the weights over the steps"))
+    assert page.locator("#training svg.chart").count() >= 2
+
+
+# Choices of each kind, and those that an address could lose among them: nothing, 0, and signs that separate.
+CHOICES = {
+    "text": "a & b = c#%20+", "beam": 2, "alpha": 0, "prefix": [4, 0, 5], "target": [5, 2], "checkpoint": 0,
+    "side": "backward", "tour": 3, "head": 0, "word": 0, "walk": 7, "block": "/linear", "view": "training",
+    "objective": {"kind": "difference", "position": 0, "token": 4, "other": 0}, "value": "a@b,c",
+    "edits": [{"kind": "set_entry", "key": "a&b", "index": [0, 1], "value": -0.5}],
+    "entry": {"key": f"d:{STEP}", "index": [0, 1, 2, 0]},
+}  # fmt: skip
+RESTORE = """choices => {
+    explorer.load = () => undefined;
+    const start = {...explorer.state, view: "attention"}, lost = [];
+    for (const choice of [...Object.entries(choices).map(([name, value]) => ({[name]: value})), choices]) {
+        explorer.set({...start, ...choice});
+        const {hash} = location;
+        explorer.set(start);
+        location.hash = hash;
+        window.dispatchEvent(new Event("hashchange"));
+        if (JSON.stringify(explorer.state) !== JSON.stringify({...start, ...choice})) lost.push(hash);
+    }
+    return [Object.keys(start).sort(), lost];
+}"""
+
+
+def test_an_address_leads_back_to_what_was_chosen(visit, live):
+    page = visit(live)
+    choose(page, block=CROSS, side="backward", edits=[{"kind": "head_off", "step": STEP, "head": 1}])
+    page = visit(page.url, expects_errors=True)  # of what the choices below ask for
+    assert page.evaluate("() => [explorer.state.block, explorer.state.side, explorer.state.edits.length]") == [
+        CROSS,
+        "backward",
+        1,
+    ]
+    assert page.locator("button[data-side=backward]").get_attribute("aria-pressed") == "true"
+    assert page.evaluate(RESTORE, CHOICES) == [sorted(CHOICES), []]
+
+
+def test_a_stopped_server_is_named_and_what_is_there_stays(visit, run):
+    server, address = explore(run)
+    page = visit(address, expects_errors=True)
+    stop(server)
+    page.locator("#sentence").fill(OTHER)
+    page.locator("#sentence").press("Enter")
+    page.locator("#banner.stopped").wait_for()
+    assert "minitransformer explore" in page.locator("#banner").inner_text()
+    assert page.locator("#translate .place").count()
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# The same from a file, without Python
+# From a file
 
 
-def test_a_saved_file_needs_no_server(visit, file, scheme):
-    page = visit(file, scheme)
-    see(page, "list", re.compile("^Tokens of the translation"))
-    shown = block(page, re.compile("^Encoder layer 1, Self-attention, 1 by"))
-    shown.locator("math").first.wait_for()
-    assert "def forward(" in shown.inner_text()
-    assert re.fullmatch(r"\[0, \d+(, \d+)*\] −?\d.*", point_at(page, shown))
-    tab(page, "Attention")
-    see(page, "application", re.compile("^Matrix of weights"))
-    see(page, "button", "Backward").click()
-    shown = tab(page, "Block")
+def test_a_saved_file_needs_no_server(visit, file):
+    page = visit(file)
+    choose(page, block="encoder.layers.0.self_attention", view="block")
+    page.locator("#block math").first.wait_for()
+    assert "def forward(" in page.locator("#block").inner_text()
+    page.locator("button[data-side=backward]").click()
     page.wait_for_function("() => document.querySelector('#block').innerText.includes('def backward(')")
-    walk = tab(page, "Walk")
-    see(walk, "button", "Step forward").click()
-    change = tab(page, "Change")
-    assert "minitransformer explore" in change.inner_text()
+    choose(page, view="walk", walk=3)
+    assert page.locator("#walk .walk-list li.done").count() == 3
+    choose(page, view="edit")
+    assert "minitransformer explore" in page.locator("#edit").inner_text()
 
 
-def test_a_later_model_is_drawn_as_it_is(visit, run, tmp_path):
-    later = ["--norm", "rms", "--activation", "swiglu", "--positions", "rotary", "--n-kv-heads", "1", "--steps", "2"]
-    folder, path = tmp_path / "later", tmp_path / "page.html"
-    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-        assert main(["train", "copy", *TINY, *later, "--out", str(folder)]) == 0
-        assert main(["explore", str(folder), TEXT, "--save", str(path)]) == 0
-    page = visit(path.as_uri())
-    model = page.get_by_role("group", name=re.compile("^The model's blocks"))
-    assert page.get_by_text("RMSNorm · 2 heads, 1 of keys and values · rotary positions").count() == 1
-    assert not model.get_by_role("button", name=re.compile("Positions|Add & norm")).count()
-    assert model.get_by_role("button", name=re.compile("Add, 1 by")).count() == 5
-    shown = block(page, re.compile("^Encoder layer 1, Self-attention, 1 by"))
-    shown.locator("math").first.wait_for()
-    see(shown, "button", "rotary").click()
-    assert "cos" in shown.locator("math").first.text_content()
-    shown = block(page, re.compile("^Source Embedding"))
-    see(shown, "button", "multiply").click()
-    shown.locator("math").first.wait_for()
-    assert "PE" not in shown.locator("math").first.text_content()  # no positions are added
-    attention = tab(page, "Attention")
-    heads = attention.get_by_role("button", name=re.compile("^Encoder: self-attention, layer 1, head"))
-    heads.first.wait_for()
-    assert heads.count() == 2
+LATER = ["--norm", "rms", "--activation", "swiglu", "--positions", "rotary", "--n-kv-heads", "1", "--steps", "2"]
+TEXTS = ["--steps", "2", "--warmup-steps", "1", "--evaluate-every", "2", "--window", "16", "--batch-tokens", "64"]
 
 
-def test_a_decoder_alone_is_drawn_without_an_encoder(visit, tmp_path):
+@pytest.mark.parametrize("alone", [False, True], ids=["later parts", "a decoder alone"])
+def test_other_models_are_drawn_as_they_are(visit, tmp_path, alone):
     text, folder, path = tmp_path / "a.py", tmp_path / "run", tmp_path / "page.html"
     text.write_text("".join(f"x{i} = {i} + y\n" for i in range(40)), encoding="utf-8")
-    small = [
-        "--steps",
-        "2",
-        "--warmup-steps",
-        "1",
-        "--evaluate-every",
-        "2",
-        "--window",
-        "16",
-        "--batch-tokens",
-        "64",
-        "--text",
-        str(text),
-        "--out",
-        str(folder),
-    ]
+    given = ["characters", *TINY[:10], *TEXTS, "--text", str(text)] if alone else ["copy", *TINY, *LATER]
     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-        assert main(["train", "characters", *TINY[:10], *small]) == 0
-        assert main(["explore", str(folder), "x1 =", "--save", str(path)]) == 0
+        assert main(["train", *given, "--out", str(folder)]) == 0
+        assert main(["explore", str(folder), "x1 =" if alone else TEXT, "--save", str(path)]) == 0
     page = visit(path.as_uri())
-    assert see(page, "heading", "Text")
-    assert page.get_by_role("textbox", name="Text").input_value() == "x1 ="
-    model = page.get_by_role("group", name=re.compile("^The model's blocks"))
-    assert not model.get_by_role("button", name=re.compile("Encoder|Source|Cross")).count()
-    assert model.get_by_role("button", name=re.compile("Masked self-attention")).count() == 1
-    see(page, "list", "Tokens of the text, each with its best alternatives")
-    shown = block(page, re.compile("^Decoder layer 1, Add, 1 by|^Decoder layer 1, Add & norm, 1 by"))
-    shown.locator("math").first.wait_for()
-    attention = tab(page, "Attention")
-    heads = attention.get_by_role("button", name=re.compile(", layer 1, head"))
-    heads.first.wait_for()
-    assert heads.count() == 2
-    see(page, "button", "Backward").click()
-    tab(page, "Walk")
-    tab(page, "Training")
+    blocks = [one.get_attribute("aria-label") for one in page.locator("#figure [role=button]").all()]
+    encoder = [name for name in blocks if "Encoder" in name or "Cross" in name or "Source" in name]
+    assert bool(encoder) != alone
+    assert not any("Positions" in name for name in blocks) or alone  # rotary ones are added nowhere
+    assert page.locator("#attention .head-button").count() == (2 if alone else 6)
+    assert bool(page.evaluate("() => explorer.translation.source.length")) != alone
+    for step in page.evaluate("() => explorer.trace.steps.filter(({place}) => place).map(({key}) => key)")[:12]:
+        choose(page, block=step, view="block")
+        assert page.locator("#block math").count()
 
 
 def test_a_saved_file_of_a_large_model_says_what_it_holds(visit, run, tmp_path, monkeypatch):
@@ -380,174 +434,92 @@ def test_a_saved_file_of_a_large_model_says_what_it_holds(visit, run, tmp_path, 
     monkeypatch.setattr("minitransformer.apps.explorer.saved.MOST_ENTRIES", 10)
     with redirect_stdout(io.StringIO()):
         assert main(["explore", str(run), TEXT, "--save", str(tmp_path / "page.html")]) == 0
-    address = (tmp_path / "page.html").as_uri()
-    page = visit(f"{address}#block={CROSS}.w_out&entry={CROSS}.w_out@3,12")
-    assert "first 10 rows and columns" in page.locator("#translate").inner_text()
-    page.get_by_text("in this file: 10 of 16 rows and 10 of 16 columns").wait_for()
-
-    def go(*keys):
-        for key in keys:
-            page.locator("#block").get_by_role("application").first.press(key)
-        return page.locator("#block .heatmap-readout").inner_text()
-
-    assert re.fullmatch(r"\[1, 9\] −?\d.*", go("ArrowDown", "ArrowDown", "End", "ArrowRight"))
+    page = visit(f"{(tmp_path / 'page.html').as_uri()}#block={CROSS}.w_out&entry={CROSS}.w_out@3,12")
+    assert "10 rows and columns" in page.locator("#translate").inner_text()
+    page.get_by_text("10 of 16 rows and 10 of 16 columns").wait_for()
+    for key in ("ArrowDown", "ArrowDown", "End", "ArrowRight"):
+        page.locator("#block .heatmap-frame").first.press(key)
+    assert page.locator("#block .heatmap-readout").inner_text().startswith("[1, 9]")  # the last that it holds
     page.locator("#entry dd", has_text="–").first.wait_for()
-    page = visit(f"{address}#block=target_embedding&value=source_embedding.table")
-    page.get_by_text(re.compile(r"in this file: \d+ of \d+ rows and 10 of 16 columns")).wait_for()
-    row = re.match(r"\[(\d+), 0\] −?\d\S* (\S+)", go(*["ArrowDown"] * 6))
-    vocabulary = page.evaluate("() => explorer.model.source_vocabulary")
-    assert vocabulary[int(row[1])] == row[2]
-
-
-@pytest.mark.parametrize("saved", [False, True])
-def test_the_page_speaks_korean_and_turns_to_english(visit, live, file, saved):
-    address, _, text = (file if saved else live).partition("#")
-    page = visit(f"{address}?lang=ko#{text}")
-    assert page.locator("html").get_attribute("lang") == "ko"
-    see(page, "tab", "어텐션")
-    see(page, "heading", "모델")
-    assert page.evaluate(SIDEWAYS) <= 0
-    with page.expect_navigation():
-        see(page, "button", "English").click()
-    ready(page)
-    see(page, "tab", "Attention")
-
-
-def test_a_link_leads_to_a_block(visit, file):
-    page = visit(f"{file}#block={CROSS}&side=backward")
-    assert see(page, "button", "Backward").get_attribute("aria-pressed") == "true"
-    page.wait_for_function("() => document.querySelector('#block').innerText.includes('def backward(')")
-    assert "cross" in page.locator("#block").inner_text().lower()
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Everywhere
+# For everybody
 
 
-@pytest.mark.parametrize("width", [PHONE, 768, WALL])
+def test_the_page_speaks_korean_and_turns_to_english(visit, live):
+    address, _, text = live.partition("#")
+    page = visit(f"{address}?lang=ko#{text}")
+    assert page.locator("html").get_attribute("lang") == "ko"
+    korean = page.locator("#tab-attention").inner_text()
+    with page.expect_navigation():
+        page.locator("#language").click()
+    ready(page)
+    assert page.locator("html").get_attribute("lang") == "en"
+    assert page.locator("#tab-attention").inner_text() != korean
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_text_has_contrast(visit, live, scheme):
+    page = visit(live, scheme)
+    assert page.evaluate("() => document.documentElement.dataset.theme") == scheme
+    for choices in ({"tour": 1}, {"tour": 0, "view": "walk", "side": "backward", "walk": 9}, {"view": "training"}):
+        choose(page, edits=[{"kind": "head_off", "step": STEP, "head": 0}], **choices)
+        page.wait_for_timeout(400)
+        assert page.evaluate((HERE / "page_contrast.js").read_text("utf-8")) == []
+
+
+@pytest.mark.parametrize("width", [360, 2560])
 def test_nothing_scrolls_sideways(visit, live, width):
     page = visit(live, width=width)
-    for name in ("Block", "Attention", "Walk", "Change", "Training"):
-        tab(page, name)
-        ready(page)
-        assert page.evaluate(SIDEWAYS) <= 0, name
-    see(page, "button", "Backward").click()
-    tab(page, "Block")
-    ready(page)
-    assert page.evaluate(SIDEWAYS) <= 0
-
-
-@pytest.mark.parametrize("view", ["tour=1", f"tour=3&block={CROSS}", "view=walk&side=backward&walk=9", "view=training"])
-def test_every_text_can_be_read(visit, live, scheme, view):
-    page = visit(live)
-    page.evaluate("step => explorer.set({edits: [{kind: 'head_off', step, head: 0}]})", f"{CROSS}/multi_head_attention")
-    page.evaluate("hash => { location.hash += `&${hash}`; }", view)
-    page.wait_for_timeout(400)
-    ready(page)
-    assert page.evaluate((HERE / "page_contrast.js").read_text("utf-8")) == []
-    levels = [
-        int(tag[1]) for tag in page.evaluate("() => [...document.querySelectorAll('h1,h2,h3,h4')].map(h => h.tagName)")
-    ]
-    assert levels[0] == 1
-    assert all(after - before <= 1 for before, after in pairwise(levels))
-    assert not page.locator("html[aria-pressed]").count()
+    for side in ("forward", "backward"):
+        for name in ("block", "attention", "walk", "edit", "training"):
+            choose(page, side=side, view=name, block=CROSS)
+            assert page.evaluate(SIDEWAYS) <= 0, name
 
 
 def test_the_keyboard_is_enough(visit, live):
     page = visit(live)
-    see(page, "textbox", "Text").focus()
-    page.keyboard.press("Control+a")
-    page.keyboard.type(OTHER)
+    page.locator(".skip").focus()
     page.keyboard.press("Enter")
-    page.wait_for_function(
-        "text => window.explorer.translation?.source && window.explorer.state.text === text", arg=OTHER
-    )
-    ready(page)
-    reach(page, "button", re.compile("Embedding|Attention|Feed|attention"))
+    reach(page, "#figure .block")
     page.keyboard.press("ArrowUp")
     chosen = page.evaluate("() => document.activeElement.getAttribute('aria-label')")
     page.keyboard.press("Enter")
     page.wait_for_function(
         "label => document.querySelector('[aria-pressed=true].block')?.getAttribute('aria-label') === label", arg=chosen
     )
-    reach(page, "application", re.compile("Arrow keys move"))
+    reach(page, ".heatmap-frame")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
-    page.get_by_label("One entry").get_by_role("term").get_by_text("relative error").wait_for()
+    page.locator("#entry dd").first.wait_for()
 
 
-def reach(page, role, name):
-    """Press Tab until an element of the role and name has the focus."""
+def reach(page, selector):
+    """Press Tab until such an element has the focus."""
     for _ in range(120):
         page.keyboard.press("Tab")
-        label = page.evaluate(
-            "role => { const e = document.activeElement; const own = e.getAttribute('role') ?? e.tagName.toLowerCase();"
-            " return own === role ? e.getAttribute('aria-label') ?? e.textContent : ''; }",
-            role,
-        )
-        if name.search(label or ""):
+        if page.evaluate("selector => document.activeElement.matches(selector)", selector):
             return
-    raise AssertionError(f"Tab does not lead to a {role} {name.pattern}")
-
-
-def test_a_stopped_server_is_named_and_what_is_there_stays(visit, run):
-    server, address = explore(run)
-    page = visit(address, expects_errors=True)
-    stop(server)
-    see(page, "textbox", "Text").fill(OTHER)
-    see(page, "button", "Translate").click()
-    page.get_by_text("The server has stopped").first.wait_for()
-    shown = block(page, re.compile("^Encoder layer 1, Self-attention, 1 by"))
-    assert "multi_head_attention" in shown.inner_text()
-    assert see(page, "list", re.compile("^Tokens of the translation"))
-
-
-def test_a_sentence_that_cannot_be_read_is_refused_by_name(visit, live):
-    page = visit(live, expects_errors=True)
-    see(page, "textbox", "Text").fill("4x1")
-    see(page, "button", "Translate").click()
-    page.wait_for_function("() => !window.explorer.loading")
-    assert "x" in see(page, "alert").inner_text() or "<unk>" in page.locator("#translate").inner_text()
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# The tour
+    raise AssertionError(f"Tab does not lead to {selector}")
 
 
 @pytest.mark.parametrize("saved", [False, True])
 def test_the_tour_leads_through_five_steps(visit, live, file, saved):
-    page = visit(file if saved else live)
-    tour = page.get_by_role("region", name="Tour")
-    see(tour, "heading", re.compile("look at")).wait_for()
-    assert page.locator("#attention .word.lit:not(.source)").count() == 1
-    assert page.locator("#attention .word.source.lit").count() >= 1
-    see(tour, "button", "Next").click()
-    see(page.locator("#block"), "heading", re.compile("^weights")).wait_for()
-    see(tour, "button", "Next").click()
-    checked = page.get_by_label("One entry").get_by_role("term").get_by_text("relative error")
-    checked.wait_for()
-    see(tour, "button", "Next").click()
-    if not saved:
-        see(tour, "button", "Switch off all heads").click()
-        page.get_by_text("Before the change").wait_for()
-        drawn = see(page, "button", re.compile("^Decoder layer 1, Cross-attention, all heads off"))
-        assert "off" in drawn.get_attribute("class").split()
-        pairs = page.get_by_role("region", name="Probability of each token, before and now")
-        pairs.wait_for()
-        assert pairs.get_by_role("listitem").count() == page.evaluate("() => explorer.unchanged.tokens.length")
-        head = see(page, "switch", "Head 1", exact=True)
-        head.click()
+    page = visit(file if saved else live, tour=True)
+    views = []
+    for n in range(1, 6):
+        page.wait_for_function("n => explorer.state.tour === n", arg=n)
+        page.locator("#tour .primary").wait_for()
         ready(page)
-        assert page.evaluate("() => explorer.state.edits.length") == 1
-    else:
-        assert "minitransformer explore" in tour.inner_text()
-    see(tour, "button", "Next").click()
-    see(page, "slider", "Checkpoint").wait_for()
-    assert page.evaluate("() => [explorer.state.tour, explorer.state.edits.length].join()") == "5,0"
-    see(tour, "button", "End the tour").click()
-    see(page, "button", "Tour", exact=True).wait_for()
-    page.goto("about:blank")
-    page.goto(f"{(file if saved else live).partition('#')[0]}#tour=3")
-    ready(page)
-    checked.wait_for()
-    assert page.evaluate("() => explorer.state.side") == "backward"
+        views.append(page.evaluate("() => explorer.state.view"))
+        if n == 3:
+            page.locator("#entry dd").first.wait_for()
+        if n == 4 and not saved:
+            page.locator("#tour button:visible").first.click()
+            page.wait_for_function("() => explorer.state.edits.length === 2 && explorer.trace?.prediction")
+            assert page.locator("#figure .block.off").count() == 1
+        page.locator("#tour .primary").click()
+    assert views == ["attention", "block", "block", "attention", "training"]
+    page.wait_for_function("() => explorer.state.tour === 0")
+    assert page.evaluate("() => explorer.state.edits.length") == 0
