@@ -2,23 +2,27 @@
 
     python tutorials/times.py
 
-writes the times wherever they are stated: at the heads of the tutorials, in their index, in the plan of the course, in
-its guide and in the README. The plan also repeats titles and goals, in English and Korean, and in Korean the headings
-to which exercises lead. Reading and doing are apart: the rule is `minutes` of `minitransformer.apps.learn.course`. Words include
+writes the times wherever they are stated: at the heads of the tutorials, in their index, in the plan of the course and in
+the README. The plan also repeats titles and goals, in English and Korean, and in Korean the headings to which exercises
+lead. Reading and doing are apart: the rule is `minutes` of `minitransformer.apps.learn.course`. Words include
 formulas and folded answers in words. Folded code, and code that only draws, do not count.
 """
 
 import json
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from minitransformer.apps.learn import bank
-from minitransformer.apps.learn.course import minutes, weeks
+from minitransformer.apps.learn.course import minutes
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+import korean  # noqa: E402
+
 DOCS = HERE.parent / "docs"
 PLAN = HERE.parent / "minitransformer" / "apps" / "learn" / "course.toml"
 KOREAN_PLAN = PLAN.with_name("korean") / "tutorials.toml"
@@ -133,16 +137,16 @@ def sections(source: Path) -> list[tuple[str, str]]:
     """Return the headings of a tutorial to which exercises lead, in their words, with the Korean ones."""
     pairs = zip(
         *(
-            re.findall("^## (.*)$", read(path), re.M)
-            for path in (source, HERE / "ko" / source.name)
+            re.findall("^## (.*)$", text, re.M)
+            for text in (read(source), korean.korean(source.stem)[0])
         ),
         strict=True,
     )
     places = {exercise.tutorial for exercise in bank()}
     found = {re.sub(r"[^\w -]", "", english).lower(): one for english, one in pairs}
     return [
-        (english.replace("-", " "), korean.replace("`", ""))
-        for english, korean in found.items()
+        (english.replace("-", " "), ours.replace("`", ""))
+        for english, ours in found.items()
         if f"{source.stem}#{english.replace(' ', '-')}" in places
     ]
 
@@ -154,9 +158,9 @@ def quote(text: str) -> str:
 
 def korean_row(source: Path, both: str, title: str, goal: str) -> str:
     """Return the row of the Korean index: it has the English words where there is no translation."""
-    place, korean = "../", HERE / "ko" / source.name
-    if korean.exists():
-        place, (title, goal, *_) = "", head(read(korean))
+    place, translation = "../", HERE / "ko" / source.name
+    if translation.exists():
+        place, (title, goal, *_) = "", head(read(translation))
     notebook = source.with_suffix(".ipynb").name
     return (
         f"| {int(source.name[:2])} | [{title}]({place}{notebook}) | {goal} | {both} |\n"
@@ -178,8 +182,8 @@ def stated() -> dict[Path, str]:
     for source in SOURCES:
         reading, doing = time(source)
         put(source, HEAD, f"{reading} minutes to read, {doing} to do")
-        if (korean := HERE / "ko" / source.name).exists():
-            put(korean, KOREAN_HEAD, f"읽기 {reading}분, 풀기 {doing}분")
+        if (translation := HERE / "ko" / source.name).exists():
+            put(translation, KOREAN_HEAD, f"읽기 {reading}분, 풀기 {doing}분")
         entry = rf"(?<=\[tutorials\.{source.stem}\]\n)(?:.+\n)*"
         if source in COURSE:
             put(PLAN, entry, describe(source))
@@ -197,14 +201,15 @@ def stated() -> dict[Path, str]:
         for source in COURSE
         for pair in [
             *zip(
-                head(read(source)), head(read(HERE / "ko" / source.name)), strict=True
+                head(read(source)), head(korean.korean(source.stem)[0]), strict=True
             ),
             *sections(source),
         ]
     ]
     texts[KOREAN_PLAN] = KOREAN_START + "".join(
-        f"\n[[text]]\nen = {quote(english)}\nko = {quote(korean)}\n"
-        for english, korean in dict(heads).items()
+        f"\n[[text]]\nen = {quote(english)}\nko = {quote(ours)}\n"
+        for english, ours in dict(heads).items()
+        if ours != english  # what is not translated yet
     )
     index, korean_index = DOCS / "tutorials" / "index.md", HERE / "ko" / "README.md"
     for path, table in (index, rows), (korean_index, korean_rows):
@@ -219,15 +224,6 @@ def stated() -> dict[Path, str]:
     said = f"읽는 데 약 {reading}시간, 푸는 데 약 {doing}시간"
     for path in (HERE.parent / "README.ko.md", korean_index):
         put(path, r"읽는 데 약 \d+시간, 푸는 데 약 \d+시간", said)
-    reading, doing = (
-        sum(one) / 60 for one in zip(*(week.times for week in weeks()), strict=True)
-    )
-    said = f"{reading:.1f} h of reading and {doing:.1f} h of work"
-    total, top = round(reading + doing), HERE.parent
-    put(top / "README.md", r"about \d+ hours for a", f"about {total} hours for a")
-    put(top / "README.ko.md", r"한 명에 약 \d+시간", f"한 명에 약 {total}시간")
-    guide = DOCS / "guides" / "teach-a-course.md"
-    put(guide, r"\d+\.\d h of reading and \d+\.\d h of work", said)
     return texts
 
 

@@ -39,12 +39,13 @@ def test_the_moving_picture_is_small_and_ends_with_what_the_second_command_print
 
 def test_its_numbers_are_those_of_the_project():
     cards = tomllib.loads((ROOT / "tests" / "gallery" / "cards.toml").read_text(encoding="utf-8"))
-    counts = {"mistakes": len(cards), "exercises": len(mt.learn.bank())}
-    for name, count in counts.items():
-        assert re.search(rf"(\d+) {name}", README)[1] == str(count)
+    assert re.search(r"(\d+) mistakes", README)[1] == str(len(cards))
     korean = (ROOT / "README.ko.md").read_text(encoding="utf-8")
-    assert re.search(r"실수 (\d+)개", korean)[1] == str(counts["mistakes"])
-    assert f"{counts['exercises']}" in korean
+    assert re.search(r"실수 (\d+)개", korean)[1] == str(len(cards))
+    for n in (re.search(r"more than (\d+) exercises", README)[1], re.search(r"문제 (\d+)여 개", korean)[1]):
+        assert (
+            0.8 * len(mt.learn.bank()) <= int(n) <= len(mt.learn.bank())
+        )  # a round number, which one more leaves true
 
 
 def test_the_packages_are_all_there():
