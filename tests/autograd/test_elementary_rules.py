@@ -121,16 +121,26 @@ def expected(name, x):
     return (EXPECTED.get(name) or getattr(np, name))(x)
 
 
+SHAPES = [(), (1,), (5,), (2, 3), (2, 1, 3), (0,), (2, 0)]
+
+
 @pytest.mark.asks("its values in EXPECTED of tests/autograd/test_elementary_rules.py")
-@pytest.mark.parametrize("shape", [(), (1,), (5,), (2, 3), (2, 1, 3), (0,), (2, 0)])
 @pytest.mark.parametrize("name", UNARY)
-def test_functions_of_one_entry(name, shape):
-    x = values(shape, 12, signs=name not in POSITIVE)
+def test_values_of_functions_of_one_entry(name):
+    signs = name not in POSITIVE
+    for x in [*(values(shape, 12, signs=signs) for shape in SHAPES), 1.5, *([-0.3] if signs else [])]:
+        for function in (getattr(mt.Tensor, name), getattr(mt, name)):
+            # two ways to one value, each with a few roundings
+            found = function(mt.Tensor(x)).numpy()
+            np.testing.assert_allclose(found, expected(name, x), rtol=8 * np.finfo(float).eps)
+        assert np.array_equal(getattr(mt, name)(x).numpy(), found)  # an array or a number will do
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", UNARY)
+def test_gradients_of_functions_of_one_entry(name, shape):
     for function in (getattr(mt.Tensor, name), getattr(mt, name)):
-        check(function, x)
-        # two ways to one value, each with a few roundings
-        np.testing.assert_allclose(function(mt.Tensor(x)).numpy(), expected(name, x), rtol=8 * np.finfo(float).eps)
-    assert np.array_equal(getattr(mt, name)(x).numpy(), getattr(mt.Tensor(x), name)().numpy())  # an array will do
+        check(function, values(shape, 12, signs=name not in POSITIVE))
 
 
 def test_functions_of_one_entry_follow_from_the_table():
@@ -144,12 +154,6 @@ def test_functions_of_one_entry_follow_from_the_table():
         assert function.__qualname__ == f"Tensor.{name}"
         assert function.__doc__ == RULES[name].doc
         assert len(RULES[name].gradients) == 1
-
-
-@pytest.mark.parametrize("x", [1.5, -0.3])
-@pytest.mark.parametrize("name", [name for name in UNARY if name not in POSITIVE])
-def test_functions_of_a_number(name, x):
-    np.testing.assert_allclose(getattr(mt, name)(x).numpy(), expected(name, x), rtol=8 * np.finfo(float).eps)
 
 
 def test_negative():
@@ -224,7 +228,7 @@ def test_what_is_no_number_is_refused(other):
         lambda: mt.where([True, False], x, other),
         lambda: mt.exp(other),
     ):
-        with pytest.raises(TypeError, match="expected numbers, found"):
+        with pytest.raises(TypeError, match="found"):
             function()
 
 

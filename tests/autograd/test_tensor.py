@@ -72,11 +72,11 @@ def test_whole_numbers_want_no_gradient_later_either(data):
     """Their gradients would be cut to whole numbers: those of a * 2.5 to 2."""
     x = mt.Tensor(data)
     x.requires_grad = False
-    with pytest.raises(TypeError, match=r"only floating-point values have a gradient, found .*\.astype\(float\)"):
+    with pytest.raises(TypeError, match=r"\.astype\(float\)"):
         x.requires_grad = True
     assert not x.requires_grad
     y = leaf([1.0, 2.0])
-    with pytest.raises(TypeError, match="only floating-point values have a gradient, found int"):
+    with pytest.raises(TypeError, match="found int"):
         y.data = np.array([1, 2])
     y.requires_grad = False
     y.data = np.array([1, 2])
@@ -182,7 +182,7 @@ def test_a_new_array_is_watched_as_the_old_one_was():
     x.data = asarray(np.array([5.0, 5.0]))
     new = (x * x).sum()
     x.data[0] = 6.0
-    with pytest.raises(RuntimeError, match="changed in place"):
+    with pytest.raises(RuntimeError, match="multiply"):
         new.backward()
     old.backward()
     assert x.grad.tolist() == [2, 4]
@@ -211,7 +211,7 @@ def test_after_a_change_other_graphs_are_right():
     loss = (x * x).sum()
     loss.backward()
     assert x.grad.tolist() == [6, 6]
-    with pytest.raises(RuntimeError, match="changed in place"):
+    with pytest.raises(RuntimeError, match="multiply"):
         kept.backward()
 
 
@@ -232,7 +232,7 @@ def test_a_step_of_the_optimiser_between_the_passes_is_noticed():
     x.grad = xp.ones(2)
     adam.step(0.1)
     for loss in (one, two):
-        with pytest.raises(RuntimeError, match="changed in place"):
+        with pytest.raises(RuntimeError, match="multiply"):
             loss.backward()
 
 
@@ -286,7 +286,7 @@ def test_changes_in_place_are_noticed_as_the_docstring_says(changed):
     loss = (middle * middle).sum()
     find(a, k, middle, taken)[0] = 99.0
     if is_noticed:
-        with pytest.raises(RuntimeError, match="changed in place"):
+        with pytest.raises(RuntimeError, match="multiply"):
             loss.backward()
     else:
         loss.backward()
@@ -427,10 +427,10 @@ def test_backward_without_a_graph():
 @pytest.mark.parametrize("shape", [(2,), (1, 2), (0,), (2, 3)])
 def test_backward_of_many_numbers_needs_a_d_output(shape):
     x = leaf(np.ones(shape))
-    with pytest.raises(ValueError, match="needs a d_output of that shape") as caught:
+    with pytest.raises(ValueError, match="d_output") as caught:
         (x * 2).backward()
     assert str(shape) in str(caught.value)
-    with pytest.raises(ValueError, match="needs a d_output"):
+    with pytest.raises(ValueError, match="d_output"):
         x.backward()
     assert x.grad is None
 
@@ -455,7 +455,7 @@ def test_backward_of_one_number():
         assert x.grad.item() == 9
         (x * x).backward(mt.Tensor(np.ones(shape)))
         assert x.grad.item() == 15
-    with pytest.raises(ValueError, match="d_output has shape"):
+    with pytest.raises(ValueError, match=r"\(1, 1\)"):
         (leaf([2.0]) * 2).backward(np.ones((1, 1)))
 
 
