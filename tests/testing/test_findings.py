@@ -210,6 +210,11 @@ def test_a_complex_factor_is_found_and_shown(factor, text):
     assert explain._factor(1.0003 * z, z, 1e-5) != 1
 
 
+def test_a_large_factor_is_found_beside_an_entry_of_almost_nothing():
+    z = np.array([np.pi / 2 + 0j, 1, 2 + 1j])
+    assert "1e+09j times" in found(np.sin, lambda z, d: 1e9j * np.cos(z).conj() * d, z).cause
+
+
 def test_the_digits_of_a_factor_are_those_of_the_tolerance():
     assert [re.search(r"is ([\d.]+) times", likely_cause(X * 1.23456789, X, tolerance=t))[1] for t in (1e-2, 1e-5)] == [
         "1.23",
@@ -295,6 +300,14 @@ def entered(*comparisons, shape=(4,), **fields):
     for claim, slope, *rest in comparisons:
         record.enter(claim, Slope(*slope), 1e-3, *rest)
     return record
+
+
+def test_a_new_record_has_counted_nothing():
+    record = InputReport("x", (2,))
+    assert (record.comparisons, record.directions, record.wrong, record.n_entries) == (0, 0, 0, 0)
+    assert (record.worst_error, record.largest, record.resolution, record.certain, record.size, record.one) == (0,) * 6
+    assert (record.together, record.worst_index, record.power) == (np.inf, None, None)
+    assert (record.turns, record.excused) == (False, False)
 
 
 def test_what_is_recorded_of_comparisons():
