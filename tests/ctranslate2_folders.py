@@ -2,6 +2,9 @@
 
 import json
 import struct
+import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -68,3 +71,52 @@ def write_folder(folder, values=None, tokens=TOKENS, config=None, **how):
     (folder / "config.json").write_text(json.dumps(CONFIG | (config or {})))
     (folder / "shared_vocabulary.txt").write_text("".join(f"{token}\n" for token in tokens))
     return folder
+
+
+class Specification(SimpleNamespace):
+    """The specifications of the package ctranslate2 in the little that an export asks of them; saved as its own are."""
+
+    @classmethod
+    def from_config(cls, n_layers, n_heads, pre_norm=True, no_final_norm=False, activation=0):
+        found = cls(n_layers=n_layers, has_final_norm=pre_norm and not no_final_norm, vocabularies={}, weights={})
+        found.encoder, found.decoder, found.config = SimpleNamespace(), SimpleNamespace(), SimpleNamespace()
+        for stack in (found.encoder, found.decoder):
+            stack.num_heads, stack.activation = np.int16(n_heads), np.int8(activation)
+        return found
+
+    def register_source_vocabulary(self, tokens):
+        self.vocabularies["source"] = tokens
+
+    def register_target_vocabulary(self, tokens):
+        self.vocabularies["target"] = tokens
+
+    def validate(self):
+        """Check that all parameters of the layers are there, and no others."""
+        layers = {
+            part.partition("layer_")[2].partition("/")[0] + part[:1] for part in self.weights if "/layer_" in part
+        }
+        assert layers >= {f"{i}{stack}" for stack, n in zip("ed", self.n_layers, strict=True) for i in range(n)}
+        assert ("encoder/layer_norm" in self.weights) == ("decoder/layer_norm" in self.weights) == self.has_final_norm
+        assert not hasattr(self, "quantized")
+
+    def optimize(self, quantization):
+        self.quantized = quantization
+
+    def save(self, folder):
+        values = {f"{part}/{name}": value for part, one in self.weights.items() for name, value in vars(one).items()}
+        for stack in ("encoder", "decoder"):
+            numbers = vars(getattr(self, stack)).items()
+            values |= {f"{stack}/{name}": np.asarray(value, "i2") for name, value in numbers}
+        (Path(folder) / "model.bin").write_bytes(model_bin(values))
+        (Path(folder) / "config.json").write_text(json.dumps(CONFIG | vars(self.config)))
+        for side, tokens in self.vocabularies.items():
+            name = "shared" if [*self.vocabularies.values()] == [tokens] * 2 else side
+            (Path(folder) / f"{name}_vocabulary.json").write_text(json.dumps(tokens))
+
+
+def without_ctranslate2(monkeypatch):
+    """Let a run be written for CTranslate2 where the package is not installed."""
+    specs = SimpleNamespace(TransformerSpec=Specification, Activation=int)
+    index = SimpleNamespace(index_spec=lambda spec, part: spec.weights.setdefault(part, SimpleNamespace()))
+    monkeypatch.setitem(sys.modules, "ctranslate2.specs", specs)
+    monkeypatch.setitem(sys.modules, "ctranslate2.specs.model_spec", index)

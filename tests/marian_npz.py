@@ -15,6 +15,15 @@ SETTINGS = {
 }  # fmt: skip
 PRE = {"transformer-preprocess": "n", "transformer-postprocess": "da", "transformer-postprocess-top": "n"}
 
+CONFIGURATIONS = {
+    "post-norm, one table, swish": {},
+    "pre-norm, relu, untied output": {"pre": True, "untied": "W", "activation": "relu"},
+    "two layers and one": {"layers": [2, 1]},
+    "two vocabularies, gelu": {"tables": ["encoder_Wemb", "decoder_Wemb"], "sizes": [14, 10], "activation": "gelu"},
+    "nothing shared": {"tables": ["encoder_Wemb", "decoder_Wemb"], "untied": "Wt"},
+}
+"""Arguments of `arrays`, and the activation."""
+
 
 def arrays(pre=False, tables=("Wemb",), untied="", sizes=(14, 14), layers=(LAYERS, LAYERS), seed=0):
     """Return random arrays with Marian's names."""

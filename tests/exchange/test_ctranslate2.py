@@ -1,17 +1,15 @@
 """Models of CTranslate2, opened here: the oracle is CTranslate2 itself."""
 
-import json
 
 import numpy as np
 import pytest
-from ctranslate2_folders import TOKENS, variables, write_folder
+from ctranslate2_folders import TOKENS
 from ctranslate2_oracle import opened_there, same_beams, same_scores, sentences
 from marian_folders import tokens, write_tokenisers
-from toml_cases import toml_table
 
 import minitransformer as mt
 from minitransformer.apps.exchange import read_ctranslate2, read_huggingface, write_run
-from minitransformer.data import END, UNKNOWN, Characters, Pieces, pad
+from minitransformer.data import END, Pieces, pad
 from minitransformer.decoding import source_sentence
 
 ctranslate2 = pytest.importorskip("ctranslate2")
@@ -119,51 +117,6 @@ def test_log_probabilities_and_beams_are_the_same(tmp_path, name):
     same_beams(theirs, run, pairs, end)
 
 
-OPTIONS = toml_table(__file__, "OPTIONS")
-
-
-@pytest.mark.parametrize("name", OPTIONS)
-def test_the_options_of_the_model_are_found(tmp_path, name):
-    original(tmp_path / "there", **CONFIGURATIONS[name])
-    model = read_ctranslate2(tmp_path / "there").model
-    assert {key: model[key] for key in OPTIONS[name]} == OPTIONS[name]
-
-
-@pytest.mark.parametrize("version", range(2, 7))
-def test_every_version_of_the_file_opens(tmp_path, version):
-    values = variables(n_layers=2)
-    aliases = [("decoder/embeddings/weight", "decoder/projection/weight")] if version >= 3 else []
-    for alias, _ in aliases:
-        del values[alias]
-    scale = 127 / np.abs(values["decoder/projection/weight"]).max(axis=1)
-    values["decoder/projection/weight"] = np.rint(values["decoder/projection/weight"] * scale[:, None]).astype("int8")
-    values["decoder/projection/weight_scale"] = scale
-    revision = {2: 2, 3: 3, 4: 4, 5: 5, 6: 7}[version]
-    if revision < 5:  # the options are those of both stacks, and the first embedding has no number
-        values = {name.removeprefix("encoder/") if value.ndim == 0 else name: value for name, value in values.items()
-                  if value.ndim or not name.startswith("decoder/")}  # fmt: skip
-        values["encoder/embeddings/weight"] = values.pop("encoder/embeddings_0/weight")
-    folder = write_folder(tmp_path / "there", values, version=version, revision=revision, aliases=aliases)
-    if version < 6:
-        (folder / "config.json").unlink()
-    run = opened_here(folder, tmp_path)
-    same_scores(opened_there(folder), run, sentences(run, 10))
-
-
-def test_older_files_hold_their_special_tokens(tmp_path):
-    values = variables() | {
-        "unk_token": np.frombuffer(b"word3", "int8"), "with_source_eos": np.asarray(np.int8(1)),
-        "with_target_bos": np.asarray(np.int8(0)),
-    }  # fmt: skip
-    folder = write_folder(tmp_path / "there", values, version=5)
-    (folder / "config.json").unlink()
-    (folder / "shared_vocabulary.txt").write_text("\n".join((*TOKENS[:-1], "word9")))
-    run = opened_here(folder, tmp_path)
-    assert run.source.encode("word1 other") == [run.source.tokens.index("word1"), UNKNOWN]
-    pairs = [[[i for i in side if i != UNKNOWN] or [5] for side in pair] for pair in sentences(run, 10)]
-    same_scores(opened_there(folder), run, pairs)
-
-
 def test_a_model_converted_from_transformers_is_the_same(tmp_path):
     torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
     pytest.importorskip("sentencepiece")
@@ -203,23 +156,3 @@ def test_a_model_converted_from_transformers_is_the_same(tmp_path):
     np.testing.assert_allclose(run.model(*ids).data[..., END:], other.model(*ids).data[..., END:], atol=1e-5)
     text = ">>fra<< a man sees a dog"
     assert run.source.encode(text) == other.source.encode(text)
-
-
-def test_tokens_of_one_character_are_characters(tmp_path):
-    tokens = ("<blank>", "<s>", "</s>", *"abcdefghi", "<unk>")
-    run = opened_here(write_folder(tmp_path / "there", tokens=tokens), tmp_path)
-    assert isinstance(run.source, Characters)
-    assert source_sentence(run.model, run.source, "abz") == [*run.source.vocabulary.encode(["a", "b"]), UNKNOWN]
-
-
-def test_vocabularies_are_json_or_lines(tmp_path):
-    folder = write_folder(tmp_path / "there")
-    expected = read_ctranslate2(folder).source.tokens
-    (folder / "shared_vocabulary.txt").write_text("\r\n".join(TOKENS) + "\r\n")
-    assert read_ctranslate2(folder).source.tokens == expected
-    (folder / "shared_vocabulary.txt").unlink()
-    for side in ("source", "target"):
-        (folder / f"{side}_vocabulary.json").write_text(json.dumps(TOKENS))
-    published = read_ctranslate2(folder)
-    assert published.source.tokens == published.target.tokens == expected
-    assert published.source is not published.target

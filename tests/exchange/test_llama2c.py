@@ -1,15 +1,17 @@
 """A file of llama2.c with random weights: its logits, and its tokens, as slow code in llama2.c's own order has them."""
 
+import json
 import struct
+from itertools import pairwise
 
 import numpy as np
 import pytest
+from decoder_folders import without_tokenizers
 
 import minitransformer as mt
 from minitransformer.apps.cli import main
 from minitransformer.apps.exchange import read_llama2c, write_huggingface, write_run
 
-pytest.importorskip("tokenizers", reason="tokenizers is not installed")
 D, F, N, H, G, LONGEST = 24, 20, 2, 4, 2, 16
 TEXT = "abba cab 길\nabab bacab caba bbba <unk>"
 WORDS = ["<unk>", "\n<s>\n", "\n</s>\n", *(f"<0x{i:02X}>" for i in range(256)), *" abc"]
@@ -75,8 +77,12 @@ def split(text):
     return found
 
 
+THEIRS = [1, *RNG.integers(3, len(TOKENS), LONGEST - 1).tolist()]
+
+
 @pytest.mark.parametrize("tied", [True, False])
-def test_logits_are_those_of_a_slow_forward_pass_here_and_in_transformers(tmp_path, capsys, tied):
+def test_logits_are_those_of_a_slow_forward_pass(tmp_path, monkeypatch, capsys, tied):
+    without_tokenizers(monkeypatch)
     weights = write(tmp_path, tied)
     (tmp_path / "other").mkdir()
     (tmp_path / "tokenizer.bin").rename(tmp_path / "other" / "tokens.bin")
@@ -85,22 +91,45 @@ def test_logits_are_those_of_a_slow_forward_pass_here_and_in_transformers(tmp_pa
     assert main([*command, "--tokenizer", str(tmp_path / "other" / "tokens.bin")]) == 0
     assert f"{LONGEST} tokens are read at a time" in capsys.readouterr().out
     run = mt.load(tmp_path / "run")
-    ids = [1, *run.target.encode(TEXT)][:LONGEST]
-    theirs = [1, *(run.target._theirs[i] for i in ids[1:])]
-    wanted = logits([array.astype("f8") for array in weights], theirs)
     known = [run.target.ours[i] for i in range(len(TOKENS))]
-    found = run.model.decode(np.array([ids])).numpy()[0]
+    found = run.model.decode(np.array([[1, *(run.target.ours[i] for i in THEIRS[1:])]])).numpy()[0]
+    wanted = logits([array.astype("f8") for array in weights], THEIRS)
     np.testing.assert_allclose(found[:, known], wanted, atol=1e-5 * np.abs(wanted).max(), rtol=0)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_transformers_opens_what_was_opened_here(tmp_path, tied):
     torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
-    write_huggingface(run, tmp_path / "there")
+    weights = write(tmp_path, tied)
+    write_run(read_llama2c(tmp_path / "stories.bin"), tmp_path / "run")
+    write_huggingface(mt.load(tmp_path / "run"), tmp_path / "there")
     model = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "there")
-    found = model(torch.tensor([theirs])).logits.detach().numpy()[0]
+    found = model(torch.tensor([THEIRS])).logits.detach().numpy()[0]
+    wanted = logits([array.astype("f8") for array in weights], THEIRS)
     np.testing.assert_allclose(found, wanted, atol=1e-5 * np.abs(wanted).max(), rtol=0)
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "there")
-    assert tokenizer(TEXT)["input_ids"][:LONGEST] == theirs
+    assert tokenizer.convert_ids_to_tokens(tokenizer(TEXT)["input_ids"]) == ["\n<s>\n", *split(TEXT)]
+
+
+def test_merges_are_in_the_order_of_their_scores(tmp_path, monkeypatch):
+    """The first pair of the list that stands in a text is merged, until there is none."""
+    without_tokenizers(monkeypatch)
+    write(tmp_path, True)
+    tokenizer = json.loads(read_llama2c(tmp_path / "stories.bin").source.model)
+    assert tokenizer["model"]["vocab"] == {token: i for i, (token, _) in enumerate(TOKENS)}
+    assert tokenizer["normalizer"] == {"type": "Prepend", "prepend": " "}
+    ranks = {tuple(pair): i for i, pair in enumerate(tokenizer["model"]["merges"])}
+    for n in range(1, 60):
+        text = "".join(np.random.default_rng(n).choice([*"  aabbcc"], n))
+        found = [*(" " + text)]
+        while pairs := [(ranks[pair], i) for i, pair in enumerate(pairwise(found)) if pair in ranks]:
+            _, i = min(pairs)
+            found[i : i + 2] = ["".join(found[i : i + 2])]
+        assert found == split(text)
 
 
 def test_a_text_is_split_by_the_scores_of_the_tokens(tmp_path):
+    pytest.importorskip("tokenizers", reason="tokenizers is not installed")
     write(tmp_path, True)
     write_run(read_llama2c(tmp_path / "stories.bin"), tmp_path / "run")
     tokens = mt.load(tmp_path / "run").target

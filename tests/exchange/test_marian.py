@@ -1,13 +1,13 @@
 """Marian's own files, opened here: the oracle is CTranslate2, which reads them with a converter of its own."""
 
+import io
 import json
 import os
 import zipfile
 
 import numpy as np
 import pytest
-from marian_npz import LAYERS, PRE, TOKENS, D, arrays, write_folder, write_vocabulary
-from toml_cases import toml_table
+from marian_npz import CONFIGURATIONS, LAYERS, PRE, TOKENS, D, arrays, write_folder, write_vocabulary
 
 import minitransformer as mt
 from minitransformer.apps.exchange import read_marian, write_run
@@ -31,9 +31,6 @@ def opened_there(folder, tmp_path, vocabularies):
     config = json.loads((out / "config.json").read_text())
     (out / "config.json").write_text(json.dumps(config | {"layer_norm_epsilon": 1e-6}))
     return ctranslate2.Translator(str(out), compute_type="float32", inter_threads=1, intra_threads=1)
-
-
-CONFIGURATIONS = toml_table(__file__, "CONFIGURATIONS")
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
@@ -102,20 +99,51 @@ class Pickled:
         return (os.abort, ())
 
 
+def rewritten(compression=zipfile.ZIP_STORED, version=(1, 0), cut=None):
+    """Write the arrays again: compressed, in another format, or one of them cut off."""
+
+    def change(folder):
+        with np.load(folder / "model.npz") as file:
+            found = dict(file)
+        with zipfile.ZipFile(folder / "model.npz", "w", compression) as file:
+            for name, array in found.items():
+                one = io.BytesIO()
+                np.lib.format.write_array(one, array, version=version)
+                file.writestr(f"{name}.npy", one.getvalue()[: cut if name == "Wemb" else None])
+
+    return change
+
+
+def empty(folder):
+    np.savez(folder / "model.npz", **arrays() | {"encoder_l1_ffn_W1": np.zeros((16, 0), "f4")})
+
+
 BROKEN = {
-    "is damaged or not an .npz of numbers": lambda folder: os.truncate(folder / "model.npz", 3000),
-    "model.npz is damaged .*not a zip": lambda folder: (folder / "model.npz").write_bytes(b""),
-    "an array of object": lambda folder: np.savez(folder / "model.npz", Wemb=np.array([Pickled()], object)),
-    "is damaged or not an .npz of numbers: .*": header,
-    "beam-size is 'many'": lambda folder: (folder / "decoder.yml").write_text("beam-size: many\n"),
+    "cut off": (lambda folder: os.truncate(folder / "model.npz", 3000), "zip"),
+    "no file of NumPy": (lambda folder: (folder / "model.npz").write_bytes(b""), "zip"),
+    "a pickle": (lambda folder: np.savez(folder / "model.npz", Wemb=np.array([Pickled()], object)), r"object.*\(1,\)"),
+    "another shape": (header, "Wemb"),
+    "an array that is cut off": (rewritten(cut=300), r"172 bytes.*\(14, 16\)"),
+    "another format": (rewritten(version=(3, 0)), r"\(3, 0\)"),
+    "compressed": (rewritten(zipfile.ZIP_DEFLATED), "'special:model.yml.npy' is compressed"),
+    "an empty array": (empty, r"\(16, 0\)"),
 }
-"""What needs other bytes, and one more; test_whole.py has the rest."""
+"""What needs other bytes; test_refused.py has the rest."""
 
 
-@pytest.mark.parametrize("message", BROKEN)
-def test_what_is_wrong_is_said_in_one_line_and_no_run_is_left(tmp_path, refused, message):
-    BROKEN[message](write_folder(tmp_path / "there"))
-    refused(read_marian, "marian", tmp_path / "there", message)
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_is_wrong_is_said_in_one_line_and_no_run_is_left(tmp_path, refused, name):
+    change, word = BROKEN[name]
+    change(write_folder(tmp_path / "there"))
+    refused(read_marian, "marian", tmp_path / "there", word)
+
+
+def test_a_newer_format_of_arrays_is_read(tmp_path):
+    folder = write_folder(tmp_path / "there")
+    expected = read_marian(folder).state
+    rewritten(version=(2, 0))(folder)
+    found = read_marian(folder).state
+    assert all(np.array_equal(found[name], expected[name]) for name in expected)
 
 
 def test_random_damage_gives_an_error_of_one_line_or_a_model(tmp_path, bears):

@@ -1,8 +1,5 @@
 """Runs written for CTranslate2, which must compute the same."""
 
-from dataclasses import replace
-from itertools import combinations_with_replacement
-
 import numpy as np
 import pytest
 from marian_folders import TEXTS, write_folder
@@ -11,7 +8,7 @@ from toml_cases import toml_table
 
 import minitransformer as mt
 from minitransformer.apps.cli import main
-from minitransformer.apps.exchange import ExportError, read_ctranslate2, read_huggingface, write_ctranslate2, write_run
+from minitransformer.apps.exchange import read_ctranslate2, read_huggingface, write_ctranslate2, write_run
 from minitransformer.apps.exchange.ctranslate2 import SEARCH
 from minitransformer.data import Closed, Vocabulary
 
@@ -107,32 +104,3 @@ def test_weights_of_fewer_bits_are_nearly_the_same(tmp_path, capsys, quantizatio
 def exact(run, tmp_path):
     write_ctranslate2(run, tmp_path / "exact")
     return tmp_path / "exact"
-
-
-def test_what_ctranslate2_cannot_compute_is_refused(tmp_path, capsys):
-    run = trained(tmp_path / "run", d_k=4)
-    with pytest.raises(ExportError, match=r"CTranslate2 has only d_k 6, found 4; this model cannot be written"):
-        write_ctranslate2(run, tmp_path / "there")
-    arguments = ["export", str(tmp_path / "run"), "--out", str(tmp_path / "there"), "--quantization", "int8"]
-    assert main([*arguments, "--to", "huggingface"]) == 2
-    assert "--quantization is for --to ctranslate2, found --to huggingface; leave it out" in capsys.readouterr().err
-    assert not (tmp_path / "there").exists()
-
-
-OTHER_RULES = toml_table(__file__, "OTHER_RULES")
-
-
-def test_the_notes_tell_every_pair_of_rules(tmp_path):
-    run = trained(tmp_path / "run", dtype="float32", search=AS_THERE | {"beam": 3, "alpha": 0.5, "most_written": 9})
-    for number, (a, b) in enumerate(combinations_with_replacement(OTHER_RULES, 2)):
-        pair = {a: OTHER_RULES[a], b: OTHER_RULES[b]}
-        rules = run.options.search.changed(**pair)
-        found = write_ctranslate2(run._replace(options=replace(run.options, search=rules)), tmp_path / f"{number}")
-        differs = bool({"stop", "force_end", "penalty", "full_beam", "limit_ends"} & pair.keys())
-        most = 256 if "most_written" in pair else 9
-        call = f"beam_size={1 if differs else rules.beam}, min_decoding_length={rules.least_written}, "
-        call += f"max_decoding_length={most - ('force_end' in pair)}"
-        call += "" if differs else f", length_penalty={rules.alpha}"
-        expected = ["beam search differs there; greedy search writes the same"] * (differs and rules.beam > 1)
-        expected += ["a translation has at most 256 tokens there, here 50 more than its source"] * (most == 256)
-        assert found == [*expected, f"to search there as here: translate_batch(tokens, {call})"], pair

@@ -96,6 +96,8 @@ def _check(program: str, layout: Mapping[str, Any], options: ModelOptions) -> No
             *writing.head_sizes(options),
             ("activation", options.activation, tuple(dict.fromkeys(ACTIVATIONS.values()))),
         ]
+    elif not float(options.rotary_length).is_integer():
+        sizes.append(("rotary_length", options.rotary_length, round(options.rotary_length)))
     options_there = [
         *((name, getattr(options, name), value) for name, value in layout["options"].items()),
         ("final_norm", options.has_final_norm, True),
