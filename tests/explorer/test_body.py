@@ -5,13 +5,28 @@ from toml_cases import cases_from_toml, told
 
 from minitransformer import tracing
 from minitransformer.apps.explorer import body
-from minitransformer.apps.explorer.body import describe_objective, read_objective
+from minitransformer.apps.explorer.body import RequestError, describe_objective, read_objective
 
 
 @cases_from_toml
-def test_a_call_has_its_answer(call, said):
-    """What is read, or the whole message about what is wrong."""
-    assert told(call, vars(body)) == said
+def test_what_is_refused(call, named):
+    with pytest.raises(RequestError) as refused:
+        eval(call, dict(vars(body)))
+    message = f"{refused.value}"
+    assert message.startswith(("trace: ", "t: "))  # the request
+    assert all(word in message for word in named)
+    assert len(message) < 200
+
+
+@cases_from_toml
+def test_what_is_read(call, value):
+    assert told(call, vars(body)) == value
+
+
+@pytest.mark.parametrize("n", [600, 601, 10_000])
+def test_a_long_message_keeps_its_beginning_and_its_end(n):
+    text = "a" * 300 + "-" * (n - 600) + "b" * 300
+    assert f"{RequestError(text)}" == (text if n == 600 else f"{'a' * 300} ... {'b' * 300}")
 
 
 @pytest.mark.parametrize(

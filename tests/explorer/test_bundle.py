@@ -5,11 +5,9 @@ import hashlib
 import re
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
-from approved import check_approved
-from toml_cases import cases_from_toml, told, toml_table
+from toml_cases import cases_from_toml, toml_table
 
 from minitransformer.apps.explorer.bundle import bundle, page_files, single_page
 
@@ -17,9 +15,13 @@ MODULES = toml_table(__file__, "MODULES")
 
 
 def test_the_modules_are_one_script():
-    """Each comes once, after those that it needs, in whatever order they are given."""
+    """Each that is needed comes once, after those that it needs, in whatever order they are given."""
     script = bundle(MODULES, "app.js")
-    check_approved(Path(__file__).with_name("approved_bundle.js"), script)
+    places = [script.index(text) for text in ("base = 21", "twice(x)", "console.log(twice")]
+    assert places == sorted(places)
+    assert script.index("yield hidden") < places[-1]  # also what is loaded later
+    assert script.count("base = 21") == script.count("yield hidden") == 1
+    assert "nobody" not in script
     assert bundle(dict(reversed(MODULES.items())), "app.js") == script
 
 
@@ -27,12 +29,13 @@ def test_the_modules_are_one_script():
 def test_the_script_does_what_the_modules_do():
     command = ["node", "--input-type=module", "-"]
     found = subprocess.run(command, input=bundle(MODULES, "app.js"), capture_output=True, text=True, check=True)
-    assert found.stdout.split("\n")[0] == "42 b 5"
+    assert found.stdout.splitlines() == ["42 b 5", "3 3 1"]
 
 
 @cases_from_toml
-def test_other_forms_are_refused(changes, said):
-    assert told('bundle(modules, "app.js")', {"bundle": bundle, "modules": MODULES | changes}) == f"ValueError: {said}"
+def test_other_forms_are_refused(changes, named):
+    with pytest.raises(ValueError, match=re.escape(named)):
+        bundle(MODULES | changes, "app.js")
 
 
 PAGE = {
@@ -62,7 +65,7 @@ def test_the_policy_allows_what_the_file_holds_and_nothing_else():
 
 @pytest.mark.parametrize(("html", "n"), [(b"<p>", 0), (2 * PAGE["index.html"], 2)])
 def test_a_page_without_its_one_script_is_refused(html, n):
-    with pytest.raises(ValueError, match=rf"^index\.html: found {n} scripts, expected one: a module with src$"):
+    with pytest.raises(ValueError, match=f"found {n} scripts"):
         single_page(PAGE | {"index.html": html}, {})
 
 

@@ -23,7 +23,7 @@ def test_the_model_stops_when_its_time_is_over():
     ids = np.array([[1, 3, 4]])
     with time_limit(60):
         expected = model(ids, ids).numpy()
-    with pytest.raises(TimeLimitError, match=r"^it took more than 0 seconds and was stopped$"), time_limit(0):
+    with pytest.raises(TimeLimitError, match="0 seconds"), time_limit(0):
         model(ids, ids)
     np.testing.assert_array_equal(model(ids, ids).numpy(), expected)
 
@@ -34,6 +34,6 @@ def test_the_last_moment_belongs_to_the_time(monkeypatch):
     x = np.ones((2, 3))
     with time_limit(2.5):
         ops.layer_norm(x, x[0], x[0])
-        with pytest.raises(TimeLimitError, match=r"^it took more than 2\.5 seconds and was stopped$"):
+        with pytest.raises(TimeLimitError, match=r"2\.5 seconds"):
             ops.rms_norm(x, x[0])
     assert times == []

@@ -1,6 +1,7 @@
 """Arrays as JSON: statistics, and windows of bounded size."""
 
 import base64
+import re
 
 import numpy as np
 import pytest
@@ -53,6 +54,12 @@ def test_any_shape_is_a_picture(x):
     found = window(x)
     np.testing.assert_array_equal(values(found), x.ravel())
     assert found["shape"] == list(x.shape)
+
+
+@cases_from_toml
+def test_windows_that_do_not_exist(call, named):
+    with pytest.raises(ValueError, match=re.escape(named)):
+        eval(call, dict(vars(numbers)))
 
 
 @cases_from_toml

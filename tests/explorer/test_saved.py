@@ -183,11 +183,8 @@ def test_of_a_large_model_the_file_holds_a_part_of_each_matrix(tmp_path, session
     data = read(page)
     assert data["left_out"] == saved.left_out(session)
     parameters, tokens = ("20", "10,000") if limit == "MOST_PARAMETERS" else ("10,000,000", "20")
-    assert data["left_out"] == (
-        f"Of a model with more than {parameters} parameters or {tokens} tokens, the file holds the first 10 rows and "
-        "columns of each matrix. Along a vocabulary, it holds the tokens of the text and the best alternatives to "
-        "them. Statistics are those of whole matrices."
-    )
+    assert f"more than {parameters} parameters or {tokens} tokens" in data["left_out"]
+    assert "first 10 rows" in data["left_out"]
     sentences = [unpack(file.read_text().split('"')[1]) for file in beside] or data["sentences"]
     tokens = set()  # of both sentences
     for sentence in sentences:

@@ -2,7 +2,6 @@
 
 import http.client
 import json
-import re
 import socket
 import threading
 from contextlib import ExitStack, contextmanager, suppress
@@ -104,20 +103,24 @@ def exchange(server, line, headers, body):
 
 
 @cases_from_toml
-def test_whole_answers(server, talking, capfd, line, headers, body, n_asked, status, kind, closes, text):
-    """Every line of an answer: ``...`` stands for any text, and the name of a file for what it holds."""
+def test_whole_answers(server, talking, capfd, line, headers, body, n_asked, status, kind, closes, said):
+    """Status, headers and body: a file of the page by its name, a text as it is, an error with the words in a list."""
     found = exchange(server, f"{line} HTTP/1.1", headers, body if isinstance(body, str) else body[0] * body[1])
-    sent = server.page[text].decode() if text in server.page else text
-    length = found[-1] if "..." in sent else sent
-    own = {"Content-Type": kind, "Content-Length": len(length.encode())} | ({"Connection": "close"} if closes else {})
-    wanted = sorted(f"{name}: {value}" for name, value in (toml_table(__file__, "HEADERS") | own).items())
     assert found[0].startswith(f"HTTP/1.1 {status} ")
-    assert found[1:-1] == wanted
-    sent = "" if line.startswith("HEAD") else sent
-    assert re.fullmatch(re.escape(sent).replace(re.escape("..."), ".*"), found[-1])
+    if isinstance(said, list):
+        answer = json.loads(found[-1])
+        assert answer.keys() == {"error"}
+        assert all(word in answer["error"] for word in said)
+        assert len(answer["error"]) < 200
+        whole = found[-1]
+    else:
+        whole = server.page[said].decode() if said in server.page else said
+        assert found[-1] == ("" if line.startswith("HEAD") else whole)
+    own = {"Content-Type": kind, "Content-Length": len(whole.encode())} | ({"Connection": "close"} if closes else {})
+    assert found[1:-1] == sorted(f"{name}: {value}" for name, value in (toml_table(__file__, "HEADERS") | own).items())
     assert len(talking.asked) == n_asked
     out, err = capfd.readouterr()
-    assert (out, "Traceback" in err) == ("", status == 500 and "the answer cannot be" not in text)
+    assert (out, "Traceback" in err) == ("", status == 500 and '"nan"' not in body)
 
 
 def test_errors_of_a_connection_are_told_unless_a_browser_causes_them(server, capfd):
@@ -278,8 +281,9 @@ def test_a_port_that_cannot_be_used_is_named(talking, monkeypatch, port, tried, 
     monkeypatch.setattr(Explorer, "server_bind", bind)
     with pytest.raises(PortError) as caught:
         Explorer(talking, port)
-    said = f"port {tried[-1]} cannot be used: {why}; choose another one, or leave the port out"
-    assert (str(caught.value), asked) == (said, [("127.0.0.1", one) for one in tried])
+    assert f"port {tried[-1]} " in str(caught.value)
+    assert why in str(caught.value)
+    assert asked == [("127.0.0.1", one) for one in tried]
 
 
 def test_a_body_may_be_as_long_as_is_said(server, monkeypatch):

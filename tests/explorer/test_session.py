@@ -1,20 +1,20 @@
 """What a session answers: the model's own numbers, and messages for everything else."""
 
 import base64
+import itertools
 import json
+import re
 from contextlib import suppress
 from dataclasses import replace
 from math import prod
-from pathlib import Path
 
 import numpy as np
 import pytest
-from approved import check_approved
 from toml_cases import cases_from_toml, toml_table
 
 import minitransformer as mt
 from minitransformer import tracing
-from minitransformer.apps.explorer import RequestError, Session, describe, growth, models, reading
+from minitransformer.apps.explorer import Explorer, RequestError, Session, describe, growth, models, reading
 from minitransformer.data import END, Characters, Words
 from minitransformer.decoding import PAPER
 from minitransformer.training import RunError
@@ -72,23 +72,23 @@ def test_every_combination_of_options_is_that_of_the_search(run, folder, monkeyp
     ("rule", "positions", "most", "said"),
     [
         (None, None, 6, []), (None, 6, 6, []), (None, 5, 5, []), (3, None, 3, []), (7, 5, 5, []), (178, None, 178, []),
-        (179, None, 178, ["the explorer writes at most 178 tokens, minitransformer translate 179"]),
+        (179, None, 178, ["178", "179"]),
     ],
 )  # fmt: skip
 def test_as_many_tokens_are_written_as_the_rules_allow(session, monkeypatch, rule, positions, most, said):
     monkeypatch.setattr("minitransformer.decoding.rules.longest_sentence", lambda model: positions)
     monkeypatch.setattr(session.reading, "rules", PAPER.changed(most_written=rule))
     assert session.reading.most_written([5] * 5) == most
-    assert [session.reading.cut([5] * 5, n) for n in (most - 1, most)] == [[], said]
+    assert session.reading.cut([5] * 5, most - 1) == []
+    assert re.findall(r"\d+", "".join(session.reading.cut([5] * 5, most))) == said
 
 
 def test_a_translation_that_the_explorer_cuts_says_so(session, monkeypatch):
     monkeypatch.setattr(reading, "MOST_WRITTEN", 3)
     found = session.translate({"text": TEXT})
     assert len(found["tokens"]) == 3
-    assert found["notes"] == [
-        f"the explorer writes at most 3 tokens, minitransformer translate {len(found['source']) + 1}"
-    ]
+    [note] = found["notes"]
+    assert re.findall(r"\d+", note) == ["3", f"{len(found['source']) + 1}"]
 
 
 def test_a_target_has_as_many_tokens_as_may_be_written(session):
@@ -96,14 +96,14 @@ def test_a_target_has_as_many_tokens_as_may_be_written(session):
     assert len(session.trace({"text": "one two", "target": [5] * most})["target_out"]) == most
     assert [token["id"] for token in session.trace({"text": "one two", "target": [6]})["target_out"]] == [6]
     for wrong in ([5] * (most + 1), []):
-        with pytest.raises(RequestError, match=f"the target has {len(wrong)} tokens, expected 1 to {most}"):
+        with pytest.raises(RequestError, match=f" {len(wrong)} tokens.* {most}$"):
             session.trace({"text": "one two", "target": wrong})
     size = len(session.run.target)
     for token, right in ((0, False), (1, True), (size - 1, True), (size, False)):
         if right:
             session.trace({"text": "one two", "target": [token]})
         else:
-            with pytest.raises(RequestError, match=f"the token {token}, expected ids from 1 to {size - 1}"):
+            with pytest.raises(RequestError, match=f" {token}, .* {size - 1}$"):
                 session.trace({"text": "one two", "target": [token]})
 
 
@@ -155,10 +155,10 @@ def test_of_many_checkpoints_some_are_measured_and_the_last_always(session, monk
 
 
 @cases_from_toml
-def test_what_cannot_be_answered_is_refused(session, name, body, said):
-    with pytest.raises(RequestError) as caught:
+def test_what_cannot_be_answered_is_refused(session, name, body, named):
+    with pytest.raises(RequestError) as refused:
         session.answer(name, body)
-    assert str(caught.value) == said
+    assert all(word in str(refused.value) for word in named)
 
 
 @cases_from_toml
@@ -177,37 +177,34 @@ HEAD_OFF = {"kind": "head_off", "step": f"{CROSS}/multi_head_attention", "head":
 
 
 @pytest.mark.parametrize(
-    ("name", "last", "beyond", "expected"),
+    ("name", "last", "beyond", "limit"),
     [
-        ("alpha", 0, -0.1, "a number from 0 to 100"),
-        ("alpha", 100, 100.1, "a number from 0 to 100"),
-        ("beam", 1, 0, "a whole number from 1 to 16"),
-        ("beam", 16, 17, "a whole number from 1 to 16"),
-        ("checkpoint", 0, -1, "a whole number from 0 to 2,147,483,648"),
-        ("edits", [HEAD_OFF] * 100, [HEAD_OFF] * 101, "a list of at most 100 objects"),
-        ("prefix", [5] * 6, [5] * 179, "a list of at most 178 whole numbers, 0 or more each"),
+        ("alpha", 0, -0.1, "0 to 100"),
+        ("alpha", 100, 100.1, "0 to 100"),
+        ("beam", 1, 0, "1 to 16"),
+        ("beam", 16, 17, "1 to 16"),
+        ("checkpoint", 0, -1, "0 to"),
+        ("edits", [HEAD_OFF] * 100, [HEAD_OFF] * 101, "100"),
+        ("prefix", [5] * 6, [5] * 179, "178"),
     ],
 )
-def test_the_last_value_within_a_limit_is_answered_and_the_next_refused(session, name, last, beyond, expected):
+def test_the_last_value_within_a_limit_is_answered_and_the_next_refused(session, name, last, beyond, limit):
     assert session.translate({"text": TEXT, "beam": 2, name: last})["tokens"]
-    with pytest.raises(RequestError, match=f"^translate: {name} is .*, expected {expected}$"):
+    with pytest.raises(RequestError, match=f"^translate: {name} .*{limit}"):
         session.translate({"text": TEXT, "beam": 2, name: beyond})
 
 
-def test_texts_that_are_too_long_are_refused(session):
-    with pytest.raises(
-        RequestError, match=r"^the text has 201 tokens, its end included, expected at most 128; shorten it$"
-    ):
-        session.answer("translate", {"text": "nine " * 200})
-    with pytest.raises(RequestError, match=r"^the text has 20,000 characters, expected at most 10,000$"):
-        session.answer("translate", {"text": "n" * 20_000})
+@pytest.mark.parametrize(("text", "found", "most"), [("nine " * 200, "201", "128"), ("n" * 20_000, "20,000", "10,000")])
+def test_texts_that_are_too_long_are_refused(session, text, found, most):
+    with pytest.raises(RequestError, match=f" {found} .* {most}\\b"):
+        session.answer("translate", {"text": text})
 
 
 @cases_from_toml
-def test_windows_that_do_not_exist_are_refused(session, trace, change, said):
-    with pytest.raises(RequestError) as caught:
+def test_windows_that_do_not_exist_are_refused(session, trace, change, named):
+    with pytest.raises(RequestError) as refused:
         session.tensor({"trace": trace["id"], "key": "/linear"} | change)
-    assert str(caught.value) == said
+    assert all(word in str(refused.value) for word in named)
 
 
 def test_statistics_of_an_array_with_several_names_are_computed_once(session, monkeypatch):
@@ -217,20 +214,29 @@ def test_statistics_of_an_array_with_several_names_are_computed_once(session, mo
     assert len({*seen}) == len(seen) < sum(len(step["forward"]) + len(step["backward"]) for step in found["steps"])
 
 
-def test_each_field_is_read_strictly(session):
-    """Null, of another kind, below and beyond its range, or one too many: what is said of it, if it is refused."""
-    lines, kept = [], session.trace({"text": TEXT})["id"]
-    for name, body in toml_table(__file__, "COMPLETE"):
-        whole = body | ({"trace": kept} if "trace" in body else {})
-        for field in whole:
-            for value in (None, -1, 1.5, "x", True, [], [-1], [0] * 33, [{}] * 101, {}, 2**31 + 1, 1e300):
-                try:
-                    session.answer(name, whole | {field: value})
-                    said = "answered"
-                except RequestError as error:
-                    said = f"{error}"
-                lines.append(f"{name}, {field} {json.dumps(value)[:20]}: {said}")
-    check_approved(Path(__file__).with_name("approved_fields.txt"), "\n".join(lines))
+OPTIONAL = {
+    *(("translate", name) for name in ("beam", "alpha", "prefix", "edits", "checkpoint")),
+    *(("trace", name) for name in ("target", "objective", "edits", "checkpoint")),
+    *(("tensor", name) for name in ("at", "rows", "columns", "stride")), ("training", "key"),
+}  # fmt: skip
+EMPTY = {("translate", "prefix"), ("translate", "edits"), ("trace", "edits"), ("tensor", "at")}
+WRONG = (None, -1, 1.5, "x", True, [], [-1], [0] * 33, [{}] * 101, {}, 2**31 + 1, 1e300)
+
+
+@pytest.mark.parametrize(("name", "body"), toml_table(__file__, "COMPLETE"))
+def test_each_field_is_read_strictly(session, name, body):
+    """Null, of another kind, below and beyond its range, or one too many: status 400 with the field or the value."""
+    whole = body | ({"trace": session.trace({"text": TEXT})["id"]} if "trace" in body else {})
+    with Explorer(session, 0) as server:
+        for field, value in itertools.product(whole, WRONG):
+            status, text = server.answer(name, json.dumps(whole | {field: value}).encode())
+            answered = (value is None and (name, field) in OPTIONAL) or (value == [] and (name, field) in EMPTY)
+            if answered or (field, value) == ("alpha", 1.5):
+                assert status == 200, (field, value)
+            else:
+                said = json.loads(text)["error"]
+                assert status == 400, (field, value)
+                assert field.removesuffix("s") in said or repr(value) in said, (field, value, said)
 
 
 def test_traces_are_forgotten_when_others_are_asked_for(session, trace, monkeypatch):
@@ -240,27 +246,25 @@ def test_traces_are_forgotten_when_others_are_asked_for(session, trace, monkeypa
         first = session.trace({"text": TEXT})["id"]
         session.trace({"text": TEXT, "objective": {"kind": "loss"}, "checkpoint": 1, "target": [5] * 6})
         assert (session._traces.get(first) is not None) == kept
-    with pytest.raises(RequestError, match=f"^the trace {first!r} is no longer kept; ask for it again with `trace`$"):
+    with pytest.raises(RequestError, match=f"{first}.*`trace`"):
         session.tensor({"trace": first, "key": "/linear"})
 
 
-UNKNOWN = [f"token {i} ('x') is unknown: the model reads <unk>" for i in range(1, 11)]
-
-
 @pytest.mark.parametrize(
-    ("kind", "text", "notes"),
-    [
-        (Words, "one  ten two", ["token 2 ('ten') is unknown: the model reads <unk>"]),
-        (Characters, "one  x", ["token 5 ('x') is unknown: the model reads <unk>"]),
-        (Words, "x " * 10, UNKNOWN),
-        (Words, "x " * 11, [*UNKNOWN[:9], "2 others are unknown too"]),
-    ],
+    ("kind", "text", "unknown"),
+    [(Words, "one  ten two", ["2 ('ten')"]), (Characters, "one  x", ["5 ('x')"])]
+    + [(Words, "x " * n, [f"{i} ('x')" for i in range(1, n + 1)]) for n in (10, 11)],
 )
-def test_unknown_tokens_of_open_vocabularies_are_named(run, folder, kind, text, notes):
-    source = kind.train(["one two", "one two"])
-    session = Session(run._replace(source=source), folder)
-    assert session.translate({"text": text})["notes"] == notes
-    assert session.trace({"text": text})["notes"] == notes
+def test_unknown_tokens_of_open_vocabularies_are_named(run, folder, kind, text, unknown):
+    """Ten notes at most, of which the last one counts the others."""
+    session = Session(run._replace(source=kind.train(["one two", "one two"])), folder)
+    *notes, last = session.translate({"text": text})["notes"]
+    assert session.trace({"text": text})["notes"] == [*notes, last]
+    expected = unknown if len(unknown) <= 10 else unknown[:9]
+    for note, one in zip([*notes, last], expected, strict=False):
+        assert note.startswith(f"token {one} ")
+    assert len(notes) + 1 == min(len(unknown), 10)
+    assert (last.split()[0] == "2") == (len(unknown) == 11)
     assert session.trace({"text": "one two"})["notes"] == []
 
 
@@ -275,7 +279,8 @@ def test_an_edit_that_cannot_be_predicted_is_traced_all_the_same(run, folder, mo
     found = session.trace({"text": "x one", "target": [5], "edits": [edit]})
     assert found["prediction"]["after"] == found["objective"]["value"] != found["prediction"]["before"]
     assert found["prediction"]["first_order"] is None
-    assert found["notes"] == [UNKNOWN[0], "why"]
+    assert found["notes"][-1] == "why"
+    assert "'x'" in found["notes"][0]
 
 
 def test_code_outside_of_the_package_is_named_by_its_file():
@@ -316,6 +321,5 @@ def test_a_checkpoint_that_cannot_be_read_is_refused(run, folder, monkeypatch, e
         raise error
 
     monkeypatch.setattr(models, "read_checkpoint", fail)
-    with pytest.raises(RequestError) as caught:
+    with pytest.raises(RequestError, match=r"step-00000001\.safetensors .*it is cut off"):
         models.Models(run, folder).at(1)
-    assert str(caught.value) == "step-00000001.safetensors cannot be used: it is cut off"

@@ -45,10 +45,9 @@ def test_each_text_is_measured_at_each_checkpoint(request, of, texts):
 
 
 @cases_from_toml
-def test_what_cannot_be_answered_is_refused(text_session, body, said):
-    with pytest.raises(RequestError) as caught:
+def test_what_cannot_be_answered_is_refused(text_session, body, named):
+    with pytest.raises(RequestError, match=named):
         text_session.translate(body)
-    assert str(caught.value) == said
 
 
 def test_examples_are_whole_lines_of_a_fitting_length_each_once(text_session, monkeypatch):
@@ -64,9 +63,12 @@ def test_unknown_tokens_are_named_whatever_a_token_is(text_session, monkeypatch,
     tokeniser = text_session.run.target if kind is None else kind.train(["x x"])
     run = text_session.run._replace(source=tokeniser, target=tokeniser)
     text, part = ("x€", "€") if kind is None else ("x €uro", "€uro")
-    reading, notes = Session(run, text_session.reading.folder).reading, "token 2{} is unknown: the model reads <unk>"
-    assert reading.read(text)[1] == [notes.format(f" ({part!r})")]
+    reading = Session(run, text_session.reading.folder).reading
+    [note] = reading.read(text)[1]
+    assert note.startswith(f"token 2 ({part!r})")
     # a tokeniser that does not say what its tokens stand for, with more of them than the text has characters
     monkeypatch.setattr(tokeniser, "encode", lambda text: [5, UNKNOWN, *[5] * len(text)])
     monkeypatch.setattr(tokeniser, "pieces", lambda text: None)
-    assert reading.read(text)[1] == [notes.format("")]
+    [note] = reading.read(text)[1]
+    assert note.startswith("token 2 ")
+    assert "(" not in note
