@@ -132,7 +132,7 @@ def test_what_rounding_hides_is_undecided_and_another_precision_named():
     for dtype in TYPES:
         report = verdict(far_in_float32, lambda x, d_y: 2 * d_y, [1, 0.3, -2], dtype=dtype)
         assert report.verdict == "undecided"
-        assert report.cause.endswith("float64 would do, but the function computes in float32 whatever its inputs are")
+        assert "float64" in report.cause
         assert verdict(far_in_float32, lambda x, d_y: d_y, [1, 0.3, -2], dtype=dtype).verdict == "right"
     for dtype in TYPES:
         assert verdict(far, lambda x, d_y: d_y, [1, 0.3, -2], dtype=dtype).verdict == "right"
@@ -177,7 +177,7 @@ def test_functions_of_tensors(monkeypatch):
     assert check(mt.ops.softmax, inputs=[X]).verdict == "right"
     assert check(lambda x, w: mt.tanh(x * w), inputs=[X.astype(np.float32), W.astype(np.float32)]).verdict == "right"
     wrong = mt.Operation(lambda x: (x * x, x), lambda x, d_y: (x * d_y,), name="square")
-    assert "every entry is 0.5 times" in examine(wrong, inputs=[X]).cause
+    assert "0.5 times" in examine(wrong, inputs=[X]).cause
     assert "backward=" in examine(lambda x: x.data, inputs=[X]).cause
     with pytest.raises(TypeError) as error:
         examine(np.sin, inputs=[X])

@@ -77,7 +77,7 @@ WRONG = {
     ),
     "the real part": (
         lambda z, w, d_y: (product_backward(z, w, d_y)[0].real, product_backward(z, w, d_y)[1]),
-        "the gradient of z.imag is zero everywhere",
+        "z.imag is zero",
     ),
 }
 
@@ -157,7 +157,7 @@ def test_a_structure_of_complex_arrays():
         return backward(parts, {"y": np.conj(d["y"]), "abs": d["abs"]})
 
     report = examine(function, backward=conjugated, inputs=[{"z": Z, "x": Z.real}], names=["parts"])
-    assert report.cause.startswith("what comes from the output y['y'] is wrong: the gradient would be right for")
+    assert "the output y['y'] " in report.cause
 
 
 # --- other libraries return the gradient or its conjugate

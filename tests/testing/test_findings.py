@@ -45,7 +45,7 @@ WRONG = {  # a function, its backward pass, the inputs; words of the cause, the 
     ),
     "twice": (times, lambda x, w, d: (w * d, w * d), [X, X + 2], "of w is that of x.*twice", "w", (1, 2), 1, -1),
     "None": (times, lambda x, w, d: (w * d, None), [X, X + 2], "None for w", "w", (0, 0), 0, 1),
-    "zero": (square, lambda x, d: 0 * x, [X], "zero everywhere", "x", (0, 0), 0, 2),
+    "zero": (square, lambda x, d: 0 * x, [X], "of x is zero", "x", (0, 0), 0, 2),
     "transposed": (
         lambda x: x * np.arange(9).reshape(3, 3), lambda x, d: d * np.arange(9).reshape(3, 3).T, [np.ones((3, 3))],
         "transposed", "x", (0, 1), 3, 1,
@@ -157,7 +157,7 @@ def test_a_term_that_is_missing_is_named_with_its_factor_and_output(name):
 
     report = examine(lambda x, w: (x**3, 5 * w + x * x), backward=backward, inputs=[X, X[::-1] + 3])
     assert report.cause.endswith(f"the gradient of x lacks a term: {name}")
-    output = re.match(r"what comes from the output (y\[\d\]) is wrong: ", report.cause)
+    output = re.search(r"the output (y\[\d\]) ", report.cause)
     assert "d_output[" not in name or output[1][1:] in name
 
 
@@ -174,7 +174,7 @@ def test_a_factor_that_is_the_size_of_an_axis_is_named_unless_it_has_other_cause
 
     inputs = [X, np.arange(1.0, 36).reshape(7, 5)]
     report = examine(lambda x, w: (x * x).sum() + (w * w).sum(), backward=backward, inputs=inputs)
-    assert report.cause.startswith(f"every entry is {words}")
+    assert words in report.cause
 
 
 @pytest.mark.parametrize("at_fault", [0, 1, 2])
@@ -185,7 +185,7 @@ def test_the_one_output_of_three_that_is_at_fault(at_fault):
         return factors[0] * 2 * x * d[0] + factors[1] * 3 * d[1] + factors[2] * 3 * x * x * d[2]
 
     report = examine(lambda x: (x * x, 3 * x, x**3), backward=backward, inputs=[X], d_output=(ONES, ONES, ONES))
-    assert report.cause.startswith(f"what comes from the output y[{at_fault}] is wrong: every entry is 1.5 times")
+    assert re.search(rf"the output y\[{at_fault}\] .*1.5 times", report.cause)
 
 
 @pytest.mark.parametrize(
@@ -386,7 +386,7 @@ def test_a_claim_where_three_pieces_meet_is_an_average_of_theirs_or_wrong(weight
     x = np.array([1.0, 1 / 2, 1 / 4])
     report = found(lambda x: np.median(x * [1, 2, 4], keepdims=True), lambda x, d: d * claimed, x)
     assert (report.verdict, report.subgradient) == (expected, False)
-    assert ("more than two smooth pieces" in report.cause) == (expected == "kink")
+    assert ("more than two" in report.cause) == (expected == "kink")
 
 
 @pytest.mark.parametrize(("k", "expected"), [(0, "wrong"), (3, "wrong"), (9, "kink")])
@@ -409,7 +409,7 @@ MEETING = {  # pieces that meet at the inputs; the verdict, whether it is a subg
     ),
     "more than two, of two inputs": (
         lambda x, y: np.sort(np.concatenate([x, y]))[1:2], lambda x, y, d: (d / 3 * np.ones(2), d / 3),
-        [np.ones(2), np.ones(1)], "kink", False, "more than two smooth pieces of the function meet at x and y,",
+        [np.ones(2), np.ones(1)], "kink", False, "meet at x and y,",
     ),
     "beside an infinite entry": (
         lambda x: np.minimum(np.abs(x[:1]), np.abs(x[1:2])) + np.minimum(x[2:], 1), lambda x, d: 0 * np.nan_to_num(x),
@@ -417,7 +417,7 @@ MEETING = {  # pieces that meet at the inputs; the verdict, whether it is a subg
     ),
     "only smaller inputs reach the steep one": (
         lambda x: np.minimum(np.maximum(x[:1], x[1:2]), np.maximum(3 * x[:1], x[2:])),
-        lambda x, d: d * np.array([3.0, 0, 0]), [np.zeros(3)], "kink", False, "more than two smooth pieces",
+        lambda x, d: d * np.array([3.0, 0, 0]), [np.zeros(3)], "kink", False, "more than two",
     ),
     "none is claimed": (
         lambda x: np.median(x)[None], lambda x, d: 0 * x, [np.ones(3)], "wrong", False, "each entry lies between",

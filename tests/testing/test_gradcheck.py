@@ -78,12 +78,12 @@ def unknown_at(*places):
 
 
 WRONG = {
-    "zero": (lambda x: x * x, lambda x, d: 0 * x, normal(3, 4), "zero everywhere"),
+    "zero": (lambda x: x * x, lambda x, d: 0 * x, normal(3, 4), "zero"),
     "transposed": (lambda x: x * x, lambda x, d: (2 * x * d).T, normal(4, 4), "transposed"),
     "twice": (lambda x: x * x, lambda x, d: 4 * x * d, normal(3, 4), "2 times"),
     "divided by the batch": (lambda x: x * x, lambda x, d: 2 * x * d / 3, normal(3, 4), "0.333333 times"),
     "slightly too large": (lambda x: x * x, lambda x, d: 2 * x * d * (1 + 3e-7), normal(3, 4), "relative error"),
-    "sign": (lambda x: x * x, lambda x, d: -2 * x * d, normal(3, 4), "sign is wrong"),
+    "sign": (lambda x: x * x, lambda x, d: -2 * x * d, normal(3, 4), "sign"),
     "a missing sum": (
         lambda x: x - x.mean(axis=1, keepdims=True),
         lambda x, d: d,
@@ -104,7 +104,7 @@ WRONG = {
     ),
     "without the cotangent": (np.sin, lambda x, d: np.cos(x), normal(3, 4), "relative error"),
     "one wrong entry of 4000": (lambda x: x * x, one_wrong_entry, normal(40, 100), "8 directions. wrong"),
-    "tiny": (lambda x: 1e-7 * np.sin(x), lambda x, d: 0 * x, normal(3), "zero everywhere"),
+    "tiny": (lambda x: 1e-7 * np.sin(x), lambda x, d: 0 * x, normal(3), "zero"),
     "very tiny": (lambda x: 1e-30 * np.sin(x), lambda x, d: 1e-30 * d, normal(3), "relative error"),
     "a small change of a large number": (lambda x: np.log(x + 1e5), lambda x, d: 0 * x, normal(3), "zero"),
     "the same, ten percent off": (lambda x: np.log(x + 1e5), lambda x, d: 1.1 * d / (x + 1e5), normal(3), "1.1 times"),

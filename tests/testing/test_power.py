@@ -93,7 +93,7 @@ def test_a_piece_that_needs_all_other_entries_on_one_side_is_found(sign, n):
         d_x = claimed * np.eye(n)[n // 2]
         report = verdict(f, lambda x, y, d_y, d_x=d_x: (d_y * d_x, 0 * y), np.zeros(n), np.zeros(2), kinks="accept")
         assert report.verdict == expected
-        assert ("more than two smooth pieces of the function meet at x" in report.cause) == (claimed == 1)
+        assert ("more than two" in report.cause) == (claimed == 1)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def a_kink_between_axes(x):
 
 MEDIAN, FIRST = TIED["median"]
 SAME_WORD = {
-    "a piece of the median": (MEDIAN, FIRST, [0.7] * 3, "kink", "more than two smooth pieces of the function meet at"),
+    "a piece of the median": (MEDIAN, FIRST, [0.7] * 3, "kink", "more than two"),
     "twice a piece": (MEDIAN, lambda x, d_y: 2 * FIRST(x, d_y), [0.7] * 3, "wrong", ""),
     "no gradient of the median": (MEDIAN, lambda x, d_y: 0 * x, [0.7] * 3, "wrong", "no average of the gradients near"),
     "a distance": (lambda x: np.abs(x[:1] - x[1:]), lambda x, d_y: d_y + 0 * x, [0.7, 0.7], "wrong", "at the kinks of"),

@@ -90,7 +90,7 @@ def test_a_wrong_gradient_is_caught_without_a_composed_form():
 
 def test_the_tolerance_between_hand_written_and_composed():
     refused("allowed 1e-12", backward=lambda x, d: (2 * x * d * (1 + 3e-12),))
-    refused("the value written by hand differs", forward=lambda x: (x * x * (1 + 3e-12), x))
+    refused("prove of square: the value.*\n.*\n.*\n.*1e-12", forward=lambda x: (x * x * (1 + 3e-12), x))
 
 
 def test_the_tolerance_of_finite_differences():
@@ -105,7 +105,7 @@ def test_a_composed_form_that_is_right_at_the_inputs_only_is_caught():
 
 def test_a_composed_form_whose_gradient_is_no_number_is_caught():
     with np.errstate(all="ignore"):
-        wrong = r"the gradient of x written by hand differs .* at \[1, 2\]"
+        wrong = r"the gradient of x .* at \[1, 2\]"
         refused(wrong, composed=lambda x: x * x + 0 * ((x - X[1, 2]) ** 2).sqrt())
 
 
@@ -118,7 +118,7 @@ def test_the_tolerance_of_float32(part):
         "value": {"forward": lambda x: (slightly(x, x * x), x)},
         "gradient": {"backward": lambda x, d: (slightly(x, 2 * x * d),)},
     }
-    refused(f"the {part}.* in float32 differs from float64 by .* allowed 1e-05", **passes[part])
+    refused(f"the {part}.* in float32 .* allowed 1e-05", **passes[part])
 
 
 def test_the_value_may_lose_in_float32_what_the_composed_form_loses_but_not_ten_times_as_much():
@@ -128,7 +128,7 @@ def test_the_value_may_lose_in_float32_what_the_composed_form_loses_but_not_ten_
         return Operation(lambda x: ((x + size) - size, None), lambda saved, d: (d.copy(),), lambda x: (x + 1e3) - 1e3)
 
     prove(far(1e3), (x,))
-    with pytest.raises(AssertionError, match="the value in float32 differs"):
+    with pytest.raises(AssertionError, match="the value in float32"):
         prove(far(16e3), (x,))
 
 
@@ -175,29 +175,29 @@ def test_what_float32_loses_far_away_is_no_excuse():
         return mt.where(xp.abs(asarray(X)) - 0.01 < xp.abs(x.data), x, (x + 1e6) - 1e6)
 
     far = Operation(lambda x: ((x + 8e3) - 8e3, None), lambda saved, d: (d.copy(),), composed)
-    with pytest.raises(AssertionError, match="the value in float32 differs"):
+    with pytest.raises(AssertionError, match="the value in float32"):
         prove(far, (X.astype(np.float32).astype(np.float64),))
 
 
 def test_a_missing_gradient_is_caught():
-    refused("zero everywhere", backward=lambda x, d: (None,))
+    refused("x is zero|is zero", backward=lambda x, d: (None,))
 
 
 def test_a_composed_form_of_another_value_is_caught():
-    refused("the value written by hand differs", composed=lambda x: x * x + 1e-9)
+    refused("prove of square: the value.*\n.*\n.*\n.*1e-12", composed=lambda x: x * x + 1e-9)
 
 
 def test_a_composed_form_that_loses_its_gradient_is_caught():
-    refused("the gradient of x written by hand differs", composed=lambda x: x * x.detach() * 1.0)
+    refused("prove of square: the gradient of x", composed=lambda x: x * x.detach() * 1.0)
 
 
 def test_a_difference_too_small_for_finite_differences_is_caught():
-    refused("the gradient of x written by hand differs", backward=lambda x, d: (2 * x * d * (1 + 1e-10),))
+    refused("prove of square: the gradient of x", backward=lambda x, d: (2 * x * d * (1 + 1e-10),))
 
 
 def test_a_backward_pass_that_takes_the_usual_order_for_granted_is_caught():
     refused(
-        "the gradient of x written by hand differs from the composed form",
+        "prove of square: the gradient of x",
         backward=lambda x, d: (2 * x * d.ravel(order="K").reshape(d.shape),),
     )
 
@@ -208,7 +208,7 @@ def test_float32_that_loses_its_digits_is_caught():
     def forward(x):
         return x * x if x.dtype == np.float64 else x * x * np.float32(coarse * 3.001), x
 
-    refused("in float32 differs from float64", forward=forward)
+    refused("in float32", forward=forward)
 
 
 def test_random_operations_draw_alike():

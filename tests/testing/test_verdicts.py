@@ -79,8 +79,8 @@ def test_the_gravest_finding_decides_whatever_the_order(monkeypatch, records, ex
 def test_float64_would_do_only_if_it_is_fine_enough(monkeypatch):
     """A bound falls with (2^-52 / 2^-23)^0.8, to 1 % of the largest gradient: so 0.01 * 2^23.2 = 96,360 is the most."""
     for largest in (1.0, 3.0):
-        for resolution, words in ((1.0, "float64 would do, but why"), (96_300, "float64 would do, but why"),
-                                  (96_400, "give inputs at which"), (1e9, "give inputs at which")):  # fmt: skip
+        for resolution, words in ((1.0, "why"), (96_300, "why"),
+                                  (96_400, "give inputs"), (1e9, "give inputs")):  # fmt: skip
             assert words in judge(monkeypatch, record(resolution=resolution * largest, largest=largest)).cause
 
 
