@@ -17,7 +17,7 @@ STEPS, FIRST = 9, 2
 
 @pytest.fixture
 def train(monkeypatch, capsys):
-    """Train three steps with a bar that is made up; return the status, its options, what it was told, and the output."""
+    """Train three steps with a made-up bar; return the status, its options, what it was told, and the output."""
 
     def train(terminal=False, columns=80, begun=0, rank=0, seconds=None, ended=None):
         def steps(folder, on_step, *_):
