@@ -107,29 +107,6 @@ def test_a_single_token_costs_nothing():
     np.testing.assert_allclose(cross_entropy.backward(saved, np.array(1.0))[0], 0, atol=1e-16)
 
 
-@pytest.mark.parametrize("shapes", [((2, 3), (3,)), ((2, 3), (2, 3)), ((), ()), ((2, 0), (2,)), ((3,), (1,))])
-def test_shapes_that_do_not_match_are_refused(shapes):
-    with pytest.raises(ValueError, match=r"cross_entropy: logits of shape .* and targets of shape .* do not match"):
-        cross_entropy.forward(np.zeros(shapes[0]), np.zeros(shapes[1], dtype=int))
-
-
-@pytest.mark.parametrize("smoothing", [-0.1, 1.1, float("nan")])
-def test_smoothing_out_of_range_is_refused(smoothing):
-    with pytest.raises(ValueError, match="cross_entropy: label_smoothing must be from 0 to 1, found"):
-        cross_entropy.forward(np.zeros((2, 3)), np.array([0, 1]), label_smoothing=smoothing)
-
-
-@pytest.mark.parametrize("target", [3, -1, -100])
-def test_targets_out_of_range_are_refused(target):
-    with pytest.raises(IndexError, match=f"cross_entropy: id {target} is out of range: ids must be from 0 to 2"):
-        cross_entropy.forward(np.zeros((2, 3)), np.array([0, target]))
-
-
-def test_targets_that_are_not_whole_numbers_are_refused():
-    with pytest.raises(TypeError, match="cross_entropy: ids must be whole numbers"):
-        cross_entropy.forward(np.zeros((2, 3)), np.array([0.0, 1.0]))
-
-
 def test_the_composed_form_takes_lists_and_keeps_the_type():
     logits = Tensor(np.eye(3, dtype=np.float32))
     loss = cross_entropy.composed(logits, [0, 1, 2], label_smoothing=0.1, ignore_index=2)

@@ -47,24 +47,6 @@ def test_a_table_stored_by_columns_is_not_copied():
     np.testing.assert_array_equal(y, values[[[5, 1999], [0, 5]]])
 
 
-@pytest.mark.parametrize(("ids", "found"), [([0, 3], "3"), ([-1, 0], "-1"), ([7], "7")])
-def test_ids_out_of_range_are_refused(ids, found):
-    with pytest.raises(IndexError, match=f"embedding: id {found} is out of range: ids must be from 0 to 2"):
-        embedding.forward(np.array(ids), np.zeros((3, 2)))
-
-
-@pytest.mark.parametrize("dtype", [float, bool, np.float32])
-def test_ids_that_are_not_whole_numbers_are_refused(dtype):
-    with pytest.raises(TypeError, match="embedding: ids must be whole numbers, found an array of"):
-        embedding.forward(np.array([0, 1], dtype=dtype), np.zeros((3, 2)))
-
-
-@pytest.mark.parametrize("shape", [(3,), (1, 3, 2)])
-def test_a_table_of_another_shape_is_refused(shape):
-    with pytest.raises(ValueError, match=r"embedding: expected a table of shape \(V, D\), found"):
-        embedding.forward(np.array([0]), np.zeros(shape))
-
-
 def test_no_ids_and_unsigned_ids():
     y, saved = embedding.forward(np.zeros((0, 2), dtype=np.int64), np.ones((3, 4)))
     assert y.shape == (0, 2, 4)

@@ -51,23 +51,6 @@ def test_padding_mask():
     assert both[1, 0].tolist() == [[True, False, False]] * 3
 
 
-def test_a_negative_length_is_refused():
-    with pytest.raises(ValueError, match=r"causal_mask: .* must be a whole number of at least 0, found -1"):
-        mt.ops.causal_mask(-1)
-
-
-@pytest.mark.parametrize("mask", [[[1, 0]], [[0.0, -INF]]])
-def test_a_mask_that_is_not_boolean_is_refused(mask):
-    with pytest.raises(TypeError, match=r"masking: the mask must be boolean \(True = may attend\), found"):
-        masking.forward(np.zeros((3, 2)), np.array(mask))
-
-
-@pytest.mark.parametrize("shape", [(3,), (2, 2), (1, 3, 2), (0, 2)])
-def test_a_mask_that_does_not_fit_is_refused(shape):
-    with pytest.raises(ValueError, match=r"masking: a mask of shape .* cannot be broadcast to the scores' shape"):
-        masking.forward(np.zeros((3, 2)), np.ones(shape, dtype=bool))
-
-
 def test_the_padding_of_a_tensor_is_seen_too():
     mask = mt.ops.padding_mask(mt.Tensor([[5, 0, 3, 0]]))
     assert mask.tolist() == [[[[True, False, True, False]]]]

@@ -144,45 +144,6 @@ def test_the_sizes_of_the_error_tests_are_right_to_begin_with():
     assert call()[0].shape == (B, TQ, D)
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"x": (TQ, D)},
-        {"x": (B, TQ, D + 1)},
-        {"memory": (B + 1, TK, D)},
-        {"memory": (B, TK, D + 1)},
-        {"memory": (TK, D)},
-        {"w_in": (D, 17)},
-        {"w_in": (D,)},
-        {"w_in": (D, 6)},
-        {"w_in": (D, 4)},
-        {"w_out": (6,)},
-        {"n_heads": 4},
-        {"n_heads": 0},
-        {"n_heads": -1},
-    ],
-    ids=str,
-)
-def test_shapes_that_do_not_match_are_refused(wrong):
-    with pytest.raises(ValueError, match=r"multi_head_attention: x of shape .* do not match for -?[0-9]+ heads"):
-        call(**wrong)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "expected"), [({"b_in": (1,)}, r"b_in of shape \(18,\)"), ({"b_out": (1,)}, "b_out")]
-)
-def test_biases_are_not_broadcast(wrong, expected):
-    with pytest.raises(ValueError, match=f"multi_head_attention: expected {expected}"):
-        call(**wrong)
-
-
-def test_wrong_masks_are_refused():
-    with pytest.raises(TypeError, match="the mask must be boolean"):
-        call(mask=np.ones((TQ, TK)))
-    with pytest.raises(ValueError, match="cannot be broadcast"):
-        call(mask=np.ones((B, TQ, TK), dtype=bool))
-
-
 def test_eight_heads_are_the_default():
     rng = np.random.default_rng(0)
     x, w_in, w_out = rng.normal(size=(2, 3, 4)), rng.normal(size=(4, 40)), rng.normal(size=(8, 4))

@@ -145,21 +145,3 @@ def test_axes_of_length_zero_and_one(sizes):
     np.testing.assert_allclose(recurrence.composed(*tensors).numpy(), h, rtol=0, atol=1e-15)
     if sizes[0] == 0:
         assert all((gradient == 0).all() for gradient in gradients)
-
-
-@pytest.mark.parametrize("place", range(4))
-@pytest.mark.parametrize("form", [recurrence.forward, recurrence.composed])
-def test_shapes_that_do_not_match_are_refused(place, form):
-    shapes = [(B, T, D), (D, E), (E, E), (E,)]
-    for wrong in (shapes[place][:-1], (*shapes[place][:-1], 7), (*shapes[place], 1)):
-        found = [*shapes[:place], wrong, *shapes[place + 1 :]]
-        with pytest.raises(ValueError, match=r"recurrence: x of shape .* do not match: expected \(B, T, D\)") as caught:
-            form(*map(np.zeros, found))
-        assert str(wrong) in str(caught.value)
-
-
-@pytest.mark.parametrize("wrong", [(E,), (1, E), (B, 1), (B, T, E)])
-def test_first_states_are_not_broadcast(wrong):
-    with pytest.raises(ValueError, match=r"recurrence: x .* expected .* h0 must be \(2, 4\)$") as caught:
-        recurrence.forward(*map(np.zeros, [(B, T, D), (D, E), (E, E), (E,), wrong]))
-    assert f"h0 of shape {wrong} do not match" in str(caught.value)

@@ -31,7 +31,7 @@ def with_input(name, i, change):
     """Return a call of an operation with its first example, of which one input is changed."""
     example = examples(ops.registry[name])[0]
     inputs = [change(x) if n == i else x for n, x in enumerate(example.inputs)]
-    return inputs, lambda: ops.registry[name](*inputs, **example.options)
+    return inputs, lambda form=ops.registry[name]: form(*map(tensor, inputs), **example.options)
 
 
 def refused(call, kind, *found):
@@ -41,13 +41,44 @@ def refused(call, kind, *found):
         assert all(str(one) in str(caught.value) for one in found), caught.value
 
 
-def error_of(call):
+def error_of(call, *form):
     """Return what a call says when it refuses a value; nothing if it accepts it."""
     try:
-        call()
+        call(*form)
     except ValueError as error:
         return str(error)
     return ""
+
+
+def is_mask(x):
+    return getattr(x, "dtype", "") == "bool"
+
+
+def tensor(x):
+    return mt.Tensor(x) if is_float(x) else x
+
+
+MASKED = [
+    (name, example)
+    for name, operation in ops.registry.items()
+    for example in examples(operation)
+    if any(map(is_mask, (*example.inputs, *example.options.values())))
+]
+
+
+@pytest.mark.parametrize(
+    ("change", "kind"), [(lambda m: m.astype(float), TypeError), (lambda m: np.repeat(m, 2, axis=-1), ValueError)]
+)
+@pytest.mark.parametrize(("name", "example"), MASKED, ids=lambda value: getattr(value, "case", value))
+def test_a_mask_of_numbers_or_of_another_shape_is_refused_in_both_forms(name, example, change, kind):
+    def changed(x):
+        return change(x) if is_mask(x) else x
+
+    inputs = [*map(changed, example.inputs)]
+    options = {key: changed(x) for key, x in example.options.items()}
+    found = "float64" if kind is TypeError else next(x.shape for x in (*inputs, *options.values()) if is_mask(x))
+    refused(lambda: ops.registry[name](*inputs, **options), kind, "mask", found)
+    refused(lambda: ops.registry[name].composed(*map(tensor, inputs), **options), kind)
 
 
 @pytest.mark.parametrize("dtype", ["int64", "float16", "float32"])
@@ -81,6 +112,7 @@ def test_an_input_that_has_grown_is_accepted_or_named_with_its_shape(name, i):
         letter = own[axis - x.ndim] if len(own) >= x.ndim - axis else "..."
         shared = sum(letter in other for other in axes.values()) > 1 and letter != "..."
         error = error_of(call)
+        assert bool(error_of(call, ops.registry[name].composed)) == bool(error)
         assert error or not shared, f"{letter} of {inputs[i].shape}"
         by = re.match(r"(\w+): |$", error)[1]
         named = str(inputs[i].shape) in error or by != name or name in ("convolution", "multi_head_attention")
