@@ -137,40 +137,19 @@ def choose(page, **choices):
     ready(page)
 
 
-def write(page, text):
-    page.locator("#sentence").fill(text)
-    page.locator("#sentence").press("Enter")
-    page.wait_for_function("text => explorer.state.text === text", arg=text)
-    ready(page)
-
-
 def numbers_of(shown):
     """Return numbers as the page writes them."""
     return [float(text.replace("−", "-")) for text in shown.all_inner_texts()]
 
 
-def point_at(page, shown):
-    """Move the mouse over the first heat map; return what is said of the entry under it."""
+def entry_under_the_mouse(page, shown):
+    """Return the index and the value that the first heat map shows of the entry in its middle."""
     picture = shown.locator(".heatmap-frame canvas").first
     picture.scroll_into_view_if_needed()
-    box = picture.bounding_box()
-    for share in (0.2, 0.35, 0.5):
-        page.mouse.move(box["x"] + share * box["width"], box["y"] + 0.5 * box["height"])
+    picture.hover()
     shown.locator(".heatmap-readout code").first.wait_for()
-    return shown.locator(".heatmap-readout").first.inner_text()
-
-
-def entry_under_the_mouse(page, shown):
-    """Return the index of the entry under the mouse, after its value was compared with that of the server."""
-    index, value = re.match(r"\[(\d+(?:, \d+)*)\] (−?\S+)", point_at(page, shown)).groups()
-    index = [int(i) for i in index.split(", ")]
-    held = page.evaluate(
-        "async ([key, at, row, column]) => (await explorer.tensor(key, {at, rows: [row, row + 1], "
-        "columns: [column, column + 1]})).values[0]",
-        [page.evaluate("() => explorer.state.value ?? explorer.state.block"), index[:-2], *index[-2:]],
-    )
-    assert float(value.replace("−", "-")) == pytest.approx(held, rel=1e-3)
-    return index
+    index, value = re.match(r"\[([\d, ]+)\] (−?\S+)", shown.locator(".heatmap-readout").first.inner_text()).groups()
+    return [int(i) for i in index.split(", ")], float(value.replace("−", "-"))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -214,8 +193,12 @@ def test_a_block_shows_its_numbers_its_formula_and_its_lines(visit, live):
     lines = shown.get_by_role("list", name="Source")
     lines.get_by_role("button").first.click()
     assert lines.locator("li.lit").count() == 1
-    choose(page, value=f"{STEP}:scaled_dot_product_attention.weights")
-    assert len(entry_under_the_mouse(page, shown)) == 4
+    key = f"{STEP}:scaled_dot_product_attention.weights"
+    choose(page, value=key)
+    (batch, head, *at), value = entry_under_the_mouse(page, shown)
+    window = {"at": [batch, head], "rows": [at[0], at[0] + 1], "columns": [at[1], at[1] + 1]}
+    held = page.evaluate("async (asked) => (await explorer.tensor(...asked)).values[0]", [key, window])
+    assert value == pytest.approx(held, rel=1e-3)
 
 
 @pytest.mark.parametrize(("side", "order"), [("forward", "trace.steps"), ("backward", "trace.walk")])
@@ -297,7 +280,10 @@ def test_an_objective_is_chosen_and_an_entry_compared_with_a_difference(visit, l
 
 def test_another_sentence_a_forced_token_and_one_that_cannot_be_read(visit, live):
     page = visit(live, expects_errors=True)
-    write(page, OTHER)
+    page.locator("#sentence").fill(OTHER)
+    page.locator("#sentence").press("Enter")
+    page.wait_for_function("text => explorer.state.text === text", arg=OTHER)
+    ready(page)
     forced = page.locator("#translate .place").first.locator("button[aria-label*=position]").first
     forced.click()
     ready(page)
@@ -427,20 +413,6 @@ def test_other_models_are_drawn_as_they_are(visit, tmp_path, alone):
     for step in page.evaluate("() => explorer.trace.steps.filter(({place}) => place).map(({key}) => key)")[:12]:
         choose(page, block=step, view="block")
         assert page.locator("#block math").count()
-
-
-def test_a_saved_file_of_a_large_model_says_what_it_holds(visit, run, tmp_path, monkeypatch):
-    monkeypatch.setattr("minitransformer.apps.explorer.saved.MOST_PARAMETERS", 20)
-    monkeypatch.setattr("minitransformer.apps.explorer.saved.MOST_ENTRIES", 10)
-    with redirect_stdout(io.StringIO()):
-        assert main(["explore", str(run), TEXT, "--save", str(tmp_path / "page.html")]) == 0
-    page = visit(f"{(tmp_path / 'page.html').as_uri()}#block={CROSS}.w_out&entry={CROSS}.w_out@3,12")
-    assert "10 rows and columns" in page.locator("#translate").inner_text()
-    page.get_by_text("10 of 16 rows and 10 of 16 columns").wait_for()
-    for key in ("ArrowDown", "ArrowDown", "End", "ArrowRight"):
-        page.locator("#block .heatmap-frame").first.press(key)
-    assert page.locator("#block .heatmap-readout").inner_text().startswith("[1, 9]")  # the last that it holds
-    page.locator("#entry dd", has_text="–").first.wait_for()
 
 
 # ---------------------------------------------------------------------------------------------------------------------
