@@ -6,7 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from toml_cases import cases_from_toml
+from toml_cases import cases_from_toml, toml_table
 
 from minitransformer.apps.learn import FOLDER, Book, bank, command, find_folder
 
@@ -82,13 +82,41 @@ def test_progress_of_exercises_that_are_gone_is_dropped(book):
     assert (again.done, again.hints, again.current) == ({FIRST.name}, {}, FIRST.name)
 
 
-@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"done": 1, "hints": {}, "current": ""}', "\x00"])
-def test_progress_that_cannot_be_read_is_put_aside(book, text):
-    path = book.folder / ".progress.json"
-    path.write_text(text)
-    again = Book.open(book.folder)
-    assert (again.done, again.current) == (set(), FIRST.name)
-    assert path.with_name(".progress.json.unreadable").read_text() == text
+WRONG = [b"[" * 200_000, b"9" * 5001, *map(str.encode, toml_table(__file__, "WRONG"))]
+
+
+def is_new(book):
+    return (book.done, book.hints, book.current) == (set(), {}, FIRST.name)
+
+
+@pytest.mark.parametrize("content", WRONG, ids=lambda content: content[:50].decode())
+def test_a_progress_that_is_not_what_it_should_be_is_put_aside(tmp_path, content):
+    (tmp_path / ".progress.json").write_bytes(content)
+    book = Book(tmp_path)
+    book.reread()
+    assert is_new(book)
+    assert (tmp_path / ".progress.json.unreadable").read_bytes() == content
+    assert not (tmp_path / ".progress.json").exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no named pipes")
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
+def test_a_folder_or_a_pipe_in_its_place_is_put_aside(tmp_path, make):
+    make(tmp_path / ".progress.json")
+    book = Book(tmp_path)
+    book.reread()
+    assert is_new(book)
+    book.save()
+    assert (tmp_path / ".progress.json").is_file()
+
+
+def test_a_number_of_hints_below_zero_is_none(tmp_path):
+    progress = {"done": [], "hints": {SECOND.name: -5}, "current": SECOND.name}
+    (tmp_path / ".progress.json").write_text(json.dumps(progress))
+    book = Book(tmp_path)
+    book.reread()
+    assert book.current == SECOND.name
+    assert book.next_hint(SECOND)[0] == 1
 
 
 def test_the_next_exercise_is_one_that_is_open(book):

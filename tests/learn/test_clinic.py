@@ -176,49 +176,6 @@ def test_a_link_in_place_of_the_folder_is_not_written_through(tmp_path):
         open_case(cases()[0], tmp_path / "mine")
 
 
-def test_a_diagnosis_is_judged_by_the_first_script_and_noted(clinic):
-    right = cases()[0].cause
-    status, text = clinic("1", "--diagnosis", "labels-not-shifted")
-    assert status == 1
-    assert "this is not the cause" in text
-    assert "Against it" in text
-    assert "--ask batch" in text
-    assert "diagnosed" not in clinic()[1].split("Causes")[0]
-    (clinic.folder / "clinic" / "01_patient.py").write_text("# mended\n")
-    clinic.report = clinic.report | {"rates": [0.7]}
-    status, text = clinic("1", "--diagnosis", right)
-    assert status == 0
-    assert "0.7" not in text  # the report of the first script is kept
-    assert f"{right}: right" in text
-    assert "patient-1    diagnosed" in clinic()[1]
-    clinic("10", "--diagnosis", cases()[9].cause)
-    assert clinic()[1].count("diagnosed\n") == 2
-    clinic.report = clinic.report | {"rates": [0.1, 0.7]}  # speaks for another cause too
-    (clinic.folder / "clinic" / ".02-first.json").unlink(missing_ok=True)
-    assert clinic("2", "--diagnosis", right)[0] == 1
-
-
-def test_a_mended_script_is_judged(clinic):
-    clinic("2", "--ask", "rate")
-    path = clinic.folder / "clinic" / "02_patient.py"
-    path.write_text(cases()[1].text + "\n# mended otherwise\n")
-    clinic.report = clinic.report | {"score": 0.5}
-    status, text = clinic("2")
-    assert status == 1
-    assert "Still sick. It writes 50%" in text
-    assert "You have not named its cause yet" in text
-    assert "measured now" not in text
-    assert "patient-2\n" in clinic()[1]
-    clinic("2", "--diagnosis", cases()[1].cause)
-    assert f"{cases()[1].cause}, measured now: " in clinic("2")[1]
-    path.write_text(healthy())
-    clinic.report = clinic.report | {"score": 0.97}
-    status, text = clinic("2")
-    assert status == 0
-    assert text.endswith("Healthy. It writes 97% of the held-out rows exactly.\n")
-    assert "patient-2    diagnosed, healed" in clinic()[1]
-
-
 def test_what_a_learner_finds_in_the_folder_names_no_cause(clinic):
     text = clinic("6")[1] + clinic("6", "--ask", "loss")[1]
     for path in clinic.folder.rglob("*"):
@@ -226,14 +183,6 @@ def test_what_a_learner_finds_in_the_folder_names_no_cause(clinic):
     assert not [word for word in ("healthy", *CAUSES) if word in text]
     # nor does a diagnosis that is wrong name the right one
     assert cases()[5].cause not in clinic("6", "--diagnosis", "rate-too-low")[1]
-
-
-def test_a_long_wait_is_announced_and_no_other(clinic):
-    assert clinic("1")[1].startswith("Training for 5 to 10 seconds")
-    assert "Training for" not in clinic("1")[1] + clinic("1", "--diagnosis", "no-warm-up")[1]
-    (clinic.folder / "clinic" / "01_patient.py").write_text("# mended\n")
-    assert clinic("1")[1].startswith("Training for 5 to 10 seconds")
-    assert "Training for" not in clinic("1", "--diagnosis", "no-warm-up")[1]
 
 
 @cases_from_toml
@@ -250,13 +199,6 @@ def test_a_training_with_more_steps_is_not_healthy(report):
     assert "251 steps" in words
     few = CAUSES["too-few-steps"].finding
     assert [few({"rates": n * [0.01]})[0] for n in (199, 200)] == [True, False]
-
-
-def test_options_of_the_clinic_belong_to_the_clinic(tmp_path, capsys):
-    assert main(["learn", "list", "--ask", "rate", "--folder", str(tmp_path / "mine")]) == 2
-    assert "--ask and --diagnosis are options of `learn clinic`" in capsys.readouterr().err
-    with pytest.raises(LookupError, match="no cause 'flu'"):
-        diagnose(cases()[0], "flu", {})
 
 
 def test_a_report_is_kept_until_the_script_changes(tmp_path, monkeypatch):

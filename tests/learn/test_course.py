@@ -118,4 +118,4 @@ def test_the_guide_shows_the_weeks_as_they_are():
     guide = (ROOT / "docs" / "guides" / "teach-a-course.md").read_text(encoding="utf-8")
     for week in weeks():
         tutorials = ", ".join(str(tutorial.number) for tutorial in week.tutorials)
-        assert f"| {week.number} | {tutorials} | {len(week.exercises)} | " in guide
+        assert f"| {week.number} | {tutorials} | " in guide

@@ -2,6 +2,7 @@
 
 import functools
 import io
+import json
 import multiprocessing
 import os
 import re
@@ -58,20 +59,6 @@ def test_broken_code_is_told_in_words(learn, text, said):
     assert status == 1
     assert said in " ".join(words.split())
     assert "Traceback" not in words
-
-
-def test_what_is_to_be_typed_names_exercise_and_folder(learn, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    learn("list")
-    wrong = find("chain-rule").solution.replace("return", "return 2 *")
-    (learn.folder / find("chain-rule").file).write_text(wrong)
-    assert main(["learn", "check", "chain-rule"]) == 1  # in the default folder, which it is
-    assert "`minitransformer learn hint chain-rule` shows" in capsys.readouterr().out
-    other = tmp_path / "other"
-    assert main(["learn", "list", "--folder", str(other)]) == 0
-    (other / find("chain-rule").file).unlink()
-    verdict = judge_file(find("chain-rule"), other / find("chain-rule").file)
-    assert f"`minitransformer learn reset chain-rule --folder {other}` makes it anew" in verdict.words
 
 
 def test_next_goes_past_what_is_open_and_comes_back(learn, monkeypatch):
@@ -205,8 +192,13 @@ def test_the_folder_is_found_from_inside_it(learn, monkeypatch, tmp_path, capsys
 
 @pytest.mark.parametrize(("language", "folder"), [("en", "tutorials"), ("ko", "tutorials/ko")])
 def test_what_to_read_is_there_in_the_learners_language(monkeypatch, capsys, tmp_path, language, folder):
-    def sections(text):
-        return [re.sub(r"[^\w ]", "", one.replace("-", " ")).lower() for one in re.findall("^## (.*)", text, re.M)]
+    def sections(notebook):
+        cells = json.loads(notebook.read_text("utf-8"))["cells"]
+        text = "".join("".join(["\n", *cell["source"]]) for cell in cells if cell["cell_type"] == "markdown")
+        return [plain(heading) for heading in re.findall("^## (.*)", text, re.M)]
+
+    def plain(heading):
+        return re.sub(r"[^\w ]", "", heading.replace("-", " ")).lower()
 
     monkeypatch.setenv("MINITRANSFORMER_LANG", language)
     monkeypatch.chdir(Path(__file__).parents[2])
@@ -214,11 +206,9 @@ def test_what_to_read_is_there_in_the_learners_language(monkeypatch, capsys, tmp
         _introduce(Book(tmp_path, current=exercise.name))
         path, heading = re.search(r": (.*)\n +'(.*)'\n", capsys.readouterr().out).groups()
         name, _, place = exercise.tutorial.partition("#")
-        english, shown = (
-            sections(Path(one).with_suffix(".md").read_text("utf-8")) for one in (f"tutorials/{name}", path)
-        )
+        english, shown = map(sections, (Path(f"tutorials/{name}.ipynb"), Path(path)))
         assert path == f"{folder}/{name}.ipynb"
-        assert sections(f"## {heading}") == [shown[english.index(place.replace("-", " "))]]
+        assert plain(heading) == shown[english.index(place.replace("-", " "))]
     other = tmp_path / ("tutorials" if language == "ko" else "tutorials/ko") / "02-a-derivative-on-a-graph.ipynb"
     other.parent.mkdir(parents=True)
     other.touch()  # in the other language alone
@@ -256,17 +246,6 @@ def test_eighty_columns_and_no_colour(learn, monkeypatch):
     assert "\x1b" not in text
 
 
-@pytest.mark.numpy_only("exercises are in NumPy")
-def test_a_verdict_fits_into_eighty_columns(learn, capsys):
-    learn("list")
-    (learn.folder / find("find-the-wrong-scalar").file).write_text("def counterexample():\n    return 'a', 2\n")
-    mt.learn.check("product-rule", lambda one, two: one)
-    text = learn("check", "find-the-wrong-scalar")[1] + capsys.readouterr().out
-    text = text.replace(str(learn.folder), "my-exercises")
-    assert "agrees with the difference quotient, and another one does not" in " ".join(text.split())
-    assert max(map(len, text.splitlines())) <= 80
-
-
 class AsciiTerminal(io.TextIOWrapper):
     """A terminal that shows no letter beyond ASCII."""
 
@@ -284,18 +263,6 @@ def test_a_terminal_without_greek(tmp_path, monkeypatch):
         assert main(["learn", *words, "--folder", str(tmp_path / "δ")]) == 0
         print("δ")  # as where a verdict shows an answer
         assert b"?" in terminal.buffer.getvalue()
-
-
-@pytest.mark.numpy_only("exercises are in NumPy")
-def test_in_a_notebook(capsys):
-    mt.learn.check("product-rule", lambda x, y, d_z: (d_z * y, d_z * x))
-    assert capsys.readouterr().out == "product-rule: right.\n"
-    mt.learn.check("product-rule", lambda x, y, d_z: (d_z * x, d_z * y))
-    assert "x and y are swapped" in capsys.readouterr().out
-    with pytest.raises(TypeError, match="asks for backward"):
-        mt.learn.check("product-rule")
-    with pytest.raises(LookupError):
-        mt.learn.check("nothing-of-the-kind", None)
 
 
 @cases_from_toml

@@ -1,6 +1,7 @@
-"""What the exercises, the clinic and the grading say of what they refuse, word by word."""
+"""What the exercises, the clinic and the grading refuse, by the kind of error and the values found."""
 
 import os
+import re
 from importlib import import_module
 from pathlib import Path
 from unittest.mock import patch
@@ -32,4 +33,4 @@ NAMES |= {"np": np, "Path": Path, "raised": raised, "where": where}
 @cases_from_toml
 def test_a_call_says(monkeypatch, tmp_path, call, words):
     monkeypatch.chdir(tmp_path)
-    assert told(call, NAMES).replace(f"{tmp_path}", "HERE") == words
+    assert re.search(words, told(call, NAMES), re.DOTALL)

@@ -4,7 +4,7 @@ error is shown."""
 import numpy as np
 import pytest
 
-from minitransformer.apps.learn import bank, check, find, judge_file
+from minitransformer.apps.learn import bank, check, find
 from minitransformer.apps.learn.referee import judge
 from minitransformer.apps.learn.verdict import Unsolved, Wrong, agree, check_gradients
 from minitransformer.arrays import BackendError
@@ -50,24 +50,6 @@ def test_an_input_that_an_answer_writes_to_is_named_in_every_exercise():
         return d_q
 
     assert judge(find("self-attention-backward"), [backward]).words.startswith("w_k was changed in place")
-
-
-def test_an_exercise_is_found_however_it_is_written():
-    exercise = bank()[3]
-    for name in (exercise.name, exercise.name.upper(), exercise.name.replace("-", "_"), exercise.file):
-        assert find(name) is exercise
-
-
-@pytest.mark.parametrize("error", ["1 / 0", "int('x')", "undefined", "raise LookupError('gone')"])
-def test_an_error_while_the_file_runs_is_told_in_words(tmp_path, error):
-    path = tmp_path / "chapter" / "file.py"
-    path.parent.mkdir()
-    path.write_text(f"def inner():\n    {error}\n\n\ninner()\n")
-    verdict = judge_file(bank()[0], path)
-    assert not verdict.right
-    # the innermost of the learner's own lines, where it went wrong
-    assert verdict.words.startswith("Line 2, in inner, failed with ")
-    assert verdict.words.endswith(f"    {error}")
 
 
 def test_check_says_whether_an_answer_is_right_and_takes_as_many_as_are_asked_for(capsys):

@@ -7,7 +7,7 @@ import pytest
 
 from minitransformer import ops
 from minitransformer.apps.cli import main
-from minitransformer.apps.learn import Book, bank, find, judge, judge_file
+from minitransformer.apps.learn import bank, find, judge, judge_file
 from minitransformer.apps.learn.answers import load_answers
 from minitransformer.apps.learn.trainings import TRAININGS, Disagreement, Training, last_ready
 from minitransformer.apps.learn.trainings.engine import ENGINE, Compared
@@ -183,17 +183,6 @@ def test_the_command_names_what_is_missing_or_wrong(learn, solved):
     assert status == 1
     assert "unbroadcast: the result is not right yet" in said.out
     assert f"minitransformer learn check unbroadcast --folder {solved}" in said.out
-
-
-def test_the_last_exercise_of_a_chapter_names_the_training(learn, solved):
-    names = [exercise.name for exercise in bank() if exercise.chapter.startswith("3") and not exercise.optional]
-    book = Book.open(solved)
-    book.done = set(names[2:])
-    book.save()
-    write(solved, names[1])
-    assert "learn train" not in learn("check", names[1])[1].out
-    assert f"`minitransformer learn train 3 --folder {solved}`" in " ".join(learn("check", names[0])[1].out.split())
-    assert "learn train" not in learn("check", names[0])[1].out
 
 
 def test_a_report_tells_the_learners_training_from_the_engines(solved, monkeypatch):
