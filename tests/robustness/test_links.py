@@ -100,11 +100,11 @@ def test_measurements_are_not_appended_through_a_link(kills, tmp_path):
     folder = RunFolder(tmp_path)
     folder.measurements.path.symlink_to(tmp_path / "outside")
     for change in (lambda: folder.measurements.append({"step": 1}), folder.measurements.flush):
-        with pytest.raises(RunError, match=r"cannot write .*metrics\.jsonl: it is a symbolic link"):
+        with pytest.raises(RunError, match=r"metrics\.jsonl: .*link"):
             change()
     folder.measurements.path.unlink()
     os.mkfifo(folder.measurements.path)
-    with pytest.raises(RunError, match=r"cannot write .*metrics\.jsonl: (it is a pipe|No such device)"):
+    with pytest.raises(RunError, match=r"metrics\.jsonl: (.*pipe|No such device)"):
         folder.measurements.append({"step": 1})
     assert (tmp_path / "outside").read_text() == "precious"
 
