@@ -253,39 +253,12 @@ def test_the_options_of_evaluate_reach_it(loaded, tmp_path, capsys):
 # What a training says
 
 
-@pytest.mark.parametrize(
-    ("error", "status", "said"),
-    [
-        (None, 0, ""),
-        (KeyboardInterrupt(), 130, "`minitransformer resume somewhere`"),
-        (Diverged("the loss is nan at step 8"), 1, "minitransformer train: the loss is nan at step 8"),
-    ],
-    ids=["finished", "interrupted", "diverged"],
-)
-def test_how_a_training_ends(monkeypatch, capsys, error, status, said):
-    def run(trainer, folder):
-        if error is not None:
-            raise error
-
-    monkeypatch.setattr(progress, "_train_with_progress", run)
-    folder = SimpleNamespace(path="somewhere", checkpoints=SimpleNamespace(path="somewhere/checkpoints"))
-    assert progress.train(SimpleNamespace(finished=True, step=7), folder, "train") == status
-    captured = capsys.readouterr()
-    assert said in captured.err
-    assert ("somewhere" in captured.out) == (error is None)
-
-
 def test_the_last_measurement_is_in_the_picture(monkeypatch, tmp_path):
     drawn = []
     monkeypatch.setattr("minitransformer.apps.plots.training_curves", lambda *of: drawn.append(of))
     folder = SimpleNamespace(path=tmp_path, measurements=SimpleNamespace(read=lambda: [{"step": 1}]))
     assert pictures.draw_curves(folder, {"step": 2}, "title") == tmp_path / "training.png"
     assert drawn == [([{"step": 1}, {"step": 2}], tmp_path / "training.png", "title")]
-
-
-def test_the_clearest_layer_is_the_most_decided():
-    vague, clear = np.full((2, 3, 4), 0.25), np.eye(4)[None, :3].repeat(2, axis=0)
-    np.testing.assert_array_equal(pictures._clearest_layer([vague, clear, vague]), clear[0])
 
 
 def test_maps_belong_to_what_was_written(monkeypatch, tmp_path):
@@ -350,33 +323,6 @@ def test_options_without_effect_are_refused(tmp_path):
 
 
 # Exercises and proofs
-
-
-@pytest.mark.numpy_only("exercises are in NumPy")
-def test_the_status_of_an_exercise_says_whether_it_is_right(tmp_path, capsys):
-    from minitransformer.apps.learn import Book, bank
-
-    exercise, folder = bank()[0], tmp_path / "mine"
-    assert main(["learn", "check", exercise.name, "--folder", f"{folder}"]) == 1
-    Book(folder).path(exercise).write_text(exercise.solution)
-    assert main(["learn", "check", exercise.name, "--folder", f"{folder}"]) == 0
-    assert main(["learn", "check", "nothing-of-the-kind", "--folder", f"{folder}"]) == 2
-    assert "nothing-of-the-kind" in capsys.readouterr().err
-
-
-def test_a_proof_that_fails_is_shown_and_ends_with_status_1(monkeypatch, capsys):
-    gradcheck, seeds = COMMANDS["gradcheck"], []
-
-    def failing(operation, inputs, *, seed, **options):
-        seeds.append(seed)
-        raise AssertionError("d_x is wrong")
-
-    monkeypatch.setattr(gradcheck, "prove", failing)
-    assert main(["gradcheck", "softmax", "--seed", "5"]) == 1
-    out = capsys.readouterr().out
-    assert "FAIL" in out
-    assert "d_x is wrong" in out
-    assert set(seeds) == {5}
 
 
 def test_maps_are_named_by_what_the_decoder_read(loaded, monkeypatch, tmp_path, capsys):
