@@ -1,0 +1,131 @@
+"""Every option of training and of data: a run that is stopped and resumed ends as one that never was.
+
+Options and their values come from the classes that declare them, so one that is added tomorrow is tested on that day.
+"""
+
+import random
+import signal
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from option_values import values_of
+
+from minitransformer.tasks import DataOptions, build
+from minitransformer.training import (
+    Configuration,
+    Trainer,
+    continue_from,
+    create_run,
+    load,
+    read_checkpoint,
+    resume,
+)
+from minitransformer.training.options import TrainingOptions
+
+pytestmark = pytest.mark.numpy_only("it trains in processes and threads, which need NumPy")
+
+MODEL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "d_ff": 12, "dropout": 0.2, "positions": "rotary"}
+TRAINING = {
+    "steps": 7, "warmup_steps": 3, "batch_tokens": 40, "evaluate_every": 2, "save_every": 3, "average_last": 3,
+    "keep": 9, "workers": 1, "shares": 2, "schedule": "warmup",
+}  # fmt: skip
+ADAPTING = TRAINING | {"average_last": 1}
+NEAR = TRAINING | {"train_pairs": 30, "held_out": 3, "valid_pairs": 2, "longest": 5, "vocabulary": 40, "min_count": 1}
+NEAR |= {"window": 12, "characters": 300, "held_out_characters": 90, "valid_characters": 40}
+NEAR |= {"epochs": 0.5, "clip": 0.2, "peak": 0.01, "patience": 2, "loss_block": 3, "lora": 2}
+"""The numbers near which values of options are drawn."""
+BESIDE = {"lora_alpha": {"lora": 2}, "lora_on": {"lora": 2}, "peak": {"schedule": "linear"}}
+BESIDE |= {name: {"share_vocabulary": False} for name in ("source_tokens", "target_tokens")}
+BESIDE |= {"min_count": {"source_tokens": "words", "target_tokens": "words"}}
+"""What an option needs beside it to have an effect."""
+WORDS = "the little cat sees a big dog and the old dog hears some small birds here"
+
+
+@pytest.fixture(autouse=True)
+def without_waiting_for_the_disk(monkeypatch):
+    monkeypatch.setattr("os.fsync", lambda number: None)
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    """Files of text, and a run to train on."""
+    folder, rng = tmp_path_factory.mktemp("texts"), random.Random(0)
+    lines = [" ".join(rng.choices(WORDS.split(), k=rng.randint(2, 7))) for _ in range(60)]
+    (folder / "text.tsv").write_text("".join(f"{line}\t{line.upper()}\n" for line in lines))
+    for name in "abc":
+        (folder / f"{name}.txt").write_text("\n".join(rng.sample(lines, 40)))
+    train(folder / "run", "text", folder, {"steps": 2})
+    return folder
+
+
+def given_to(task, folder):
+    """Return the data of a task."""
+    if task == "copy":
+        return {"train_pairs": 30, "held_out": 3, "valid_pairs": 2}
+    if task == "text":
+        return {"source": folder / "text.tsv", "held_out": 3, "valid_pairs": 2}
+    read = {"text": [folder / f"{name}.txt" for name in "abc"], "window": 12}
+    return read | {"characters": 300, "held_out_characters": 90, "valid_characters": 40}
+
+
+def train(path, task, folder, options, stop=None, start=None):
+    """Train a small model, to the end or until an interruption after a step; return its folder."""
+    values = (ADAPTING | {"start": folder / "run"} if start else MODEL | TRAINING) | given_to(task, folder) | options
+    if any(options.get(name) for name in ("epochs", "minutes")):
+        del values["steps"]
+    try:
+        made = continue_from(start, build(task), values) if start else Configuration.of_task(build(task), **values)
+        trainer = Trainer(made, start=start)
+    except ValueError as error:
+        pytest.skip(f"the task {task} cannot have {options}: {error}")
+    run = create_run(path, trainer.configuration, trainer.corpus)
+    with suppress(KeyboardInterrupt):
+        trainer.train(run, lambda *_: signal.raise_signal(signal.SIGINT) if trainer.step == stop else None)
+    return run
+
+
+def contents(run):
+    """Return all that a run has left but how long it took."""
+    found = {}
+    for path in sorted(run.path.rglob("*.safetensors")):
+        kept = read_checkpoint(path)
+        found[path.name] = *kept[:3], kept.state | {"seconds": 0}
+    times = {"seconds": 0, "tokens_per_second": 0}
+    return found | {"metrics": [line | times for line in run.measurements.read()]}
+
+
+def check_it_resumes(tmp_path, texts, task, name, value):
+    """Train with an option to the end, and again with a stop; return what the first run has left."""
+    options = {name: value} | BESIDE.get(name, {})
+    start = load(texts / "run") if "lora" in options else None
+    whole = train(tmp_path / "whole", task, texts, options, start=start)
+    last = whole.measurements.read()[-1]["step"]
+    stopped = train(tmp_path / "stopped", task, texts, options, max(1, last // 2), start)
+    trainer = resume(stopped, pytest.fail)
+    if not options.get("minutes"):
+        assert trainer.configuration == whole.configuration()
+    assert 0 < trainer.step < last or last == 1
+    trainer.train(stopped)
+    if not options.get("minutes"):  # whose number of steps the clock decides
+        np.testing.assert_equal(contents(stopped), contents(whole))
+
+
+def cases(kind):
+    return [
+        pytest.param(name, value, id=f"{name}={value}")
+        for name in kind.declarations()
+        for value in values_of(kind, name, NEAR.get(name))
+    ]
+
+
+@pytest.mark.parametrize(("name", "value"), cases(TrainingOptions))
+def test_a_run_with_this_option_of_training_resumes_to_the_bit(tmp_path, texts, name, value):
+    needs_text = "lora" in {name, *BESIDE.get(name, ())} or value == "bleu"
+    check_it_resumes(tmp_path, texts, "text" if needs_text else "copy", name, value)
+
+
+@pytest.mark.parametrize("task", ["text", "characters"])
+@pytest.mark.parametrize(("name", "value"), cases(DataOptions))
+def test_a_run_with_this_option_of_data_resumes_to_the_bit(tmp_path, texts, task, name, value):
+    check_it_resumes(tmp_path, texts, task, name, value)
