@@ -31,7 +31,7 @@ def main() -> None:
         subprocess.run(install, cwd=ROOT, check=True)
     # The package names the encoding of every file; the tests do not, and Windows would take cp1252.
     environment = os.environ | {"PYTHONUTF8": "1"}
-    sys.exit(subprocess.run([*python, "pytest", *args.options], cwd=ROOT, env=environment).returncode)
+    sys.exit(subprocess.run([*python, "pytest", *(args.options or ["--all"])], cwd=ROOT, env=environment).returncode)
 
 
 if __name__ == "__main__":
