@@ -1,10 +1,16 @@
 """Wrong answers are refused, and the cause is named; what is right need not look like the solution."""
 
+import copy
+import inspect
+import os
 import re
+from functools import cache
+from pathlib import Path
 from zlib import crc32
 
 import numpy as np
 import pytest
+from approved import check_approved
 from learn.answers import all_right, all_wrong
 from learn.verdicts import check_figures, comparisons
 
@@ -130,38 +136,64 @@ def test_a_solution_is_refused_that_writes_to_its_inputs_or_narrows_them(exercis
     assert "int64" in words or "b" not in kinds, words
 
 
-def fixed(value):
-    """Return a text in which each entry of an argument, or the state of a generator, counts."""
-    if isinstance(value, dict):
-        return f"{[(key, fixed(part)) for key, part in value.items()]}"
-    if isinstance(value, list | tuple):
-        return f"{type(value)}{[*map(fixed, value)]}"
+def sizes_of(value):
+    """Return what an argument is, in a word or two."""
     if isinstance(value, np.ndarray):
-        return f"{value.dtype} {value.shape} {crc32(value.tobytes())}"
+        kind = {"b": " bool", "i": " int"}.get(value.dtype.kind, "")
+        return ("x".join(map(str, value.shape)) or "number") + kind
+    if isinstance(value, bool | int | float | str):
+        return f"{value:.4g}" if isinstance(value, float) else f"{value}"
+    if callable(value):
+        return "function"
+    return type(value).__name__ + (f" {len(value)}" if hasattr(value, "__len__") else "")
+
+
+def numbers_in(value):
+    """Return all numbers in an argument; of a generator, those that it would draw."""
+    if isinstance(value, dict | list | tuple):
+        return [one for part in (value.values() if isinstance(value, dict) else value) for one in numbers_in(part)]
     if isinstance(value, np.random.Generator):
-        return f"{value.bit_generator.state}"
-    return "a function" if callable(value) else repr(value)
+        return [copy.deepcopy(value).normal()]
+    is_number = isinstance(value, np.ndarray | int | float)
+    return [one for one in np.ravel(value).astype(float) if np.isfinite(one)] if is_number else []
+
+
+@cache
+def cases_of(exercise):
+    """Return a line for each case in which a check calls the answer: the arguments, and a sum of all their numbers."""
+    solution, lines = solution_of(exercise.name), {}
+    names = inspect.signature(solution).parameters
+
+    def record(*inputs):
+        key = str([crc32(one.tobytes()) if isinstance(one, np.ndarray) else one for one in inputs])
+        if key not in lines:  # calls are repeated to measure their time
+            numbers = numbers_in(inputs)
+            total = float(np.dot(numbers, np.cos(np.arange(len(numbers)))))
+            told = ", ".join(f"{name} {sizes_of(one)}" for name, one in zip(names, inputs, strict=False))
+            lines[key] = f"  {told}: {total:.3g}"
+        return solution(*inputs)
+
+    assert judge(exercise, [record]).right
+    return [*dict.fromkeys(lines.values())]
+
+
+def test_the_cases_of_each_exercise_are_those_that_were_read():
+    """Sizes, seeds and special cases decide which mistakes a check finds. A new exercise needs no lines here."""
+    path = Path(__file__).with_name("approved_cases.txt")
+    read = {*re.findall(r"^\S+$", path.read_text(encoding="utf-8"), re.M)} if path.exists() else set()
+    by_function = [one for one in bank() if one.asks_for != ["counterexample"]]
+    chosen = [one for one in by_function if one.name in read or os.environ.get("APPROVE") == "1"]
+    check_approved(path, "\n".join(line for one in chosen for line in (one.name, *cases_of(one))))
 
 
 @by_function
-def test_a_check_calls_the_answer_in_the_same_cases_each_time(exercise):
-    """So a verdict can be looked at again; cases differ, and their arrays are larger than one entry somewhere."""
-    solution, runs = solution_of(exercise.name), []
-    for _ in range(2):
-        calls = []
-
-        def record(*inputs, calls=calls):
-            calls.append((fixed(inputs), [x.shape for x in inputs if isinstance(x, np.ndarray)]))
-            return solution(*inputs)
-
-        assert judge(exercise, [record]).right
-        runs.append(calls)
-    first, again = ({text for text, _ in calls} for calls in runs)
-    assert first == again
+def test_a_check_has_several_cases_which_are_the_same_each_time(exercise):
+    """Some axes have different lengths, so that one taken for another is noticed."""
+    first = cases_of(exercise)
+    assert first == cases_of.__wrapped__(exercise)
     assert len(first) > 1
-    shapes = [shape for _, shapes in runs[0] for shape in shapes]
-    if any(shapes):  # some axes have different lengths, so that one taken for another is noticed
-        assert any(len({*shape}) > 1 for shape in shapes) or len({*shapes}) > 1
+    shapes = {tuple(shape.split("x")) for shape in re.findall(r" (\d+(?:x\d+)+)\b", "\n".join(first))}
+    assert not shapes or len(shapes) > 1 or any(len({*shape}) > 1 for shape in shapes)
 
 
 @pytest.mark.parametrize("stopped", [frozenset(), frozenset({"a", "n1"})])
