@@ -1,6 +1,5 @@
 """Models of CTranslate2, opened here: the oracle is CTranslate2 itself."""
 
-
 import numpy as np
 import pytest
 from ctranslate2_folders import TOKENS

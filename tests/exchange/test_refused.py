@@ -398,6 +398,37 @@ def test_weights_may_be_in_several_files(tmp_path):
     refuse("gpt2", tmp_path, "pytorch_model.bin.index.json is a pickle")
 
 
+def test_numbers_of_bfloat16_are_the_upper_halves_of_float32(tmp_path):
+    arrays, _ = load("gpt2", FOLDERS["gpt2"](tmp_path))
+    halves = {name: array.astype("f4").view("u4") >> 16 for name, array in arrays.items()}
+    head, data = {}, b""
+    for name, half in halves.items():
+        head[name] = {"dtype": "BF16", "shape": half.shape, "data_offsets": [len(data), len(data) + 2 * half.size]}
+        data += half.astype("<u2").tobytes()
+    text = json.dumps(head).encode()
+    (tmp_path / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + data)
+    found = read("gpt2", tmp_path)
+    save_file(
+        {name: (half << 16).astype("u4").view("f4") for name, half in halves.items()}, tmp_path / "model.safetensors"
+    )
+    expected = read("gpt2", tmp_path).state
+    assert found.model["dtype"] == "float32"
+    assert all(np.array_equal(found.state[name], expected[name]) for name in expected)
+
+
+def test_sizes_and_tables_of_hugging_face_belong_together(tmp_path):
+    folder = write_huggingface(tmp_path / "there")
+    write_value("huggingface", folder, "config.json", "encoder_attention_heads", 3)
+    write_value("huggingface", folder, "config.json", "decoder_attention_heads", 3)
+    refuse("huggingface", folder, "d_model is 16")
+    folder = write_huggingface(tmp_path / "two")
+    (folder / "target_vocab.json").write_bytes((folder / "vocab.json").read_bytes())
+    write_value("huggingface", folder, "tokenizer_config.json", "separate_vocabs", True)
+    refuse("huggingface", folder, "share_encoder_decoder_embeddings")
+    edit(folder / "target_vocab.json", '"<unk>"', '"unk"')
+    refuse("huggingface", folder, "target_vocab.json has no '<unk>'")
+
+
 @pytest.mark.parametrize("kind", KINDS[1:])  # the weights of the first are read as those of the second
 def test_weights_may_be_larger_than_other_files(tmp_path, monkeypatch, kind):
     FOLDERS[kind](tmp_path / "there")
@@ -563,6 +594,9 @@ def test_pieces_of_marian_need_a_model_for_each_side(tmp_path, files):
     for name in files:
         (folder / name).write_bytes(marian_folders.sentencepiece_model(30))
     assert type(read("marian", folder).source) is (Pieces if len(files) == 2 else Words)
+    (folder / "a.spm").write_text("none")
+    edit(folder / "decoder.yml", "vocab.yml", "a.spm")
+    refuse("marian", folder, "a.spm")
 
 
 def change_tokenizer(folder, **vocab):
@@ -603,6 +637,15 @@ def test_what_a_decoder_alone_does_not_say(tmp_path):
     assert not found.state["output_bias"][[2, *range(4, 12)]].any()
     write_value("gpt2", folder, "config.json", "eos_token_id", "<gone>")
     refuse("gpt2", folder, "eos_token_id")
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama"])
+def test_a_chat_template_may_be_in_a_file_of_its_own(tmp_path, kind):
+    folder = FOLDERS[kind](tmp_path / "there")
+    (folder / "chat_template.jinja").write_text("another template")
+    assert read(kind, folder).target.kept["chat_template"] == "another template"
+    (folder / "chat_template.jinja").write_bytes(b"\xff")
+    refuse(kind, folder, "chat_template.jinja")
 
 
 def test_the_defaults_of_llama_and_of_gpt2(tmp_path):
