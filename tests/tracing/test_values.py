@@ -32,7 +32,6 @@ EDITS = [
     HeadOff(GROUPED, 1), SetMask(GROUPED, (3, 1), False), SetWeight(GROUPED, (1, 0, 2, 1), 0.75),
     Temperature(GROUPED, 0.7), Temperature("/linear", 1.25),
 ]  # fmt: skip
-pytestmark = pytest.mark.numpy_only("reads the local names of running functions")
 
 
 class Locals:
@@ -114,6 +113,7 @@ def test_each_step_hands_back_the_gradients_of_its_operation(case):
                 np.testing.assert_array_equal(sent[step.key, name], tensor.grad, err_msg=f"{step.key} {name}")
 
 
+@pytest.mark.numpy_only("reads the local names of running functions")
 def test_the_values_inside_are_those_that_the_lines_bind(case):
     """Each is what its name held after some line of the pass, and its line names it."""
     one, ids, objective, found = case
