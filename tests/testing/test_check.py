@@ -78,7 +78,7 @@ def wrong_backward(kind):
 def test_a_wrong_gradient_and_its_cause(kind, cause, dtype):
     report = verdict(layer, wrong_backward(kind), X, W, dtype=dtype)
     assert report.verdict == "wrong"
-    assert report.cause.startswith(cause)
+    assert cause in report.cause
     assert bool(report.cause) == bool(cause)
     worst = report.worst
     exact = dict(zip("xw", layer_backward(X, W, _cotangent(X)), strict=True))[worst.input][worst.index]

@@ -77,7 +77,7 @@ WRONG = {
     ),
     "the real part": (
         lambda z, w, d_y: (product_backward(z, w, d_y)[0].real, product_backward(z, w, d_y)[1]),
-        "z.imag is zero",
+        "z.imag",
     ),
 }
 

@@ -45,7 +45,7 @@ WRONG = {  # a function, its backward pass, the inputs; words of the cause, the 
     ),
     "twice": (times, lambda x, w, d: (w * d, w * d), [X, X + 2], "of w is that of x.*twice", "w", (1, 2), 1, -1),
     "None": (times, lambda x, w, d: (w * d, None), [X, X + 2], "None for w", "w", (0, 0), 0, 1),
-    "zero": (square, lambda x, d: 0 * x, [X], "of x is zero", "x", (0, 0), 0, 2),
+    "zero": (square, lambda x, d: 0 * x, [X], "gradient of x", "x", (0, 0), 0, 2),
     "transposed": (
         lambda x: x * np.arange(9).reshape(3, 3), lambda x, d: d * np.arange(9).reshape(3, 3).T, [np.ones((3, 3))],
         "transposed", "x", (0, 1), 3, 1,

@@ -78,7 +78,7 @@ def unknown_at(*places):
 
 
 WRONG = {
-    "zero": (lambda x: x * x, lambda x, d: 0 * x, normal(3, 4), "zero"),
+    "zero": (lambda x: x * x, lambda x, d: 0 * x, normal(3, 4), r"backward +-?0\n"),
     "transposed": (lambda x: x * x, lambda x, d: (2 * x * d).T, normal(4, 4), "transposed"),
     "twice": (lambda x: x * x, lambda x, d: 4 * x * d, normal(3, 4), "2 times"),
     "divided by the batch": (lambda x: x * x, lambda x, d: 2 * x * d / 3, normal(3, 4), "0.333333 times"),
@@ -104,9 +104,9 @@ WRONG = {
     ),
     "without the cotangent": (np.sin, lambda x, d: np.cos(x), normal(3, 4), "relative error"),
     "one wrong entry of 4000": (lambda x: x * x, one_wrong_entry, normal(40, 100), "8 directions. wrong"),
-    "tiny": (lambda x: 1e-7 * np.sin(x), lambda x, d: 0 * x, normal(3), "zero"),
+    "tiny": (lambda x: 1e-7 * np.sin(x), lambda x, d: 0 * x, normal(3), r"backward +-?0\n"),
     "very tiny": (lambda x: 1e-30 * np.sin(x), lambda x, d: 1e-30 * d, normal(3), "relative error"),
-    "a small change of a large number": (lambda x: np.log(x + 1e5), lambda x, d: 0 * x, normal(3), "zero"),
+    "a small change of a large number": (lambda x: np.log(x + 1e5), lambda x, d: 0 * x, normal(3), r"backward +-?0\n"),
     "the same, ten percent off": (lambda x: np.log(x + 1e5), lambda x, d: 1.1 * d / (x + 1e5), normal(3), "1.1 times"),
     "an exponential far below 1": (
         lambda x: np.exp(x - 200),
@@ -388,7 +388,7 @@ def _double(saved, d_y):
 )
 def test_a_backward_pass_that_writes_into_the_gradient_of_its_output(function):
     double = mt.Operation(lambda x: (2 * x, None), _double, name="double")
-    with pytest.raises(AssertionError, match="double writes"):
+    with pytest.raises(AssertionError, match="pass of double"):
         gradcheck(lambda x: function(double, x), [np.array([0.5, -1.0])])
     report = examine(lambda x: function(double, x), inputs=[np.array([0.5, -1.0])])
     assert report.verdict == "mutates"

@@ -46,7 +46,7 @@ def test_a_gradient_ignores_that_of_the_output_if_all_inputs_do():
     report = verdict(np.multiply, backward, [0.5, -1.0, 2.0], [0.3, 1.2, 0.7], d_output=np.ones(3))
     assert "1.5 times" in report.cause
     report = verdict(np.sin, lambda x, d_y: 0 * d_y, [0.5, -1.0, 2.0])
-    assert "x is zero" in report.cause
+    assert "zero" in report.cause
 
 
 def test_the_cause_is_that_of_the_input_that_is_wrong_in_the_output_named():

@@ -46,7 +46,7 @@ def test_a_right_gradient_of_two_outputs(dtype):
             lambda x, w, d: norm_backward(x, w, Norm(d.y, 0 * d.mean)),
             "y.mean .*ignores",
         ),
-        (lambda x, w, d: norm_backward(x, w, Norm(-d.y, -d.mean)), "^the sign"),
+        (lambda x, w, d: norm_backward(x, w, Norm(-d.y, -d.mean)), "sign"),
     ],
 )
 def test_the_output_at_fault_is_named(backward, cause):

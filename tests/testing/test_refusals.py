@@ -215,7 +215,7 @@ def test_a_backward_pass_that_is_not_linear_in_the_gradient_of_the_output(name):
         assert "for -64 times the gradient of the output, the gradient of x at " in report.cause
         assert words in report.cause or dtype is not float
     sine = Operation(lambda x: (xp.sin(x), x), lambda x, d: (xp.cos(x) * abs(d),), name="sin")
-    with pytest.raises(GradientError, match="not linear"):
+    with pytest.raises(GradientError, match="-64 times"):
         gradcheck(sine, [x], d_output=d_y)
     kinked = examine(
         lambda x: np.maximum(x, 0) + x, backward=lambda x, d: (1 + (x > 0)) * np.abs(d), inputs=[np.array([0.0, 2.0])],
