@@ -1,8 +1,9 @@
-"""Whole messages of calls that are refused: what was found, what was expected and what to do, word by word."""
+"""Calls that are refused, with what their messages must name, and calls that are answered.
+
+Only those that no test of their own package makes.
+"""
 
 import json
-import os
-import re
 import shutil
 from pathlib import Path
 
@@ -101,14 +102,14 @@ def _here(monkeypatch, tmp_path, run):
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.usefixtures("_here")
-@pytest.mark.parametrize(("call", "message"), toml_table(__file__, "CALLS"))
-def test_what_is_wrong_is_said_word_by_word(tmp_path, call, message):
+@pytest.mark.parametrize(("call", "kind", "words"), toml_table(__file__, "REFUSED"))
+def test_what_is_wrong_is_named(call, kind, words):
     with pytest.raises(REFUSALS) as error:
         eval(call, NAMES.copy())
     if isinstance(error.value, data.MissingExtraError):
         pytest.skip(f"{error.value}")
-    found = f"{type(error.value).__name__}: {error.value}".replace(f"{tmp_path}", "HERE").replace(os.sep, "/")
-    assert re.sub(r"(?!abab)[0-9a-f]{12}(?=\.{3})", "#", found) == message
+    assert type(error.value).__name__ == kind
+    assert [word for word in words if word not in f"{error.value}"] == [], f"{error.value}"
 
 
 @pytest.mark.numpy_only("the answers are the same with any library")

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from toml_cases import toml_table
 
 import minitransformer as mt
 from minitransformer.tasks import build
@@ -57,12 +56,32 @@ def test_defaults_are_those_of_the_documentation():
 
 
 def test_packages_are_loaded_when_they_are_first_used():
-    code = toml_table(__file__, "LOADED")
+    code = """
+import sys, minitransformer as mt
+def ours():
+    return {name.split(".")[1] for name in sys.modules if name.startswith("minitransformer.")}
+assert ours() == {"stand_ins"} and "numpy" not in sys.modules, ours()
+from minitransformer.testing import prove
+assert ours() == {"stand_ins", "public", "arrays", "autograd", "testing"}, ours()
+assert not {"hypothesis", "matplotlib"} & sys.modules.keys()
+assert mt.testing.prove is prove and mt.Tensor is mt.autograd.Tensor
+assert mt.tasks.build("copy").name == "copy" and "minitransformer.tasks" in sys.modules
+assert callable(mt.load) and mt.load is mt.training.load
+"""
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_help_loads_neither_numpy_nor_a_command():
-    code = toml_table(__file__, "HELP")
+    code = """
+import sys
+from minitransformer.apps.cli import COMMANDS, main
+try:
+    main(["--help"])
+except SystemExit as end:
+    assert end.code == 0
+assert not [name for name in sys.modules if name in ("numpy", "tqdm", "minitransformer.training")]
+assert COMMANDS["train"].__doc__ == COMMANDS.docstring("train") and "numpy" in sys.modules
+"""
     shown = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
     assert "train a Transformer" in shown
     assert "measure a trained model" in shown

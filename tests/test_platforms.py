@@ -12,7 +12,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from toml_cases import cases_from_toml, toml_table
+from toml_cases import cases_from_toml
 
 from minitransformer import durable
 from minitransformer.apps.bench import scaling
@@ -25,14 +25,14 @@ from minitransformer.training.options import TrainingOptions
 
 ROOT = Path(__file__).parent.parent
 
-WINDOWS = toml_table(__file__, "WINDOWS")
+WINDOWS = Path(__file__).with_name("windows_in_short.py")
 
 
 def test_windows_in_short(tmp_path):
     """Without what is not there, every module can be imported, and a model trains and translates."""
     env = os.environ | {"PYTHONIOENCODING": "cp1252", "PYTHONUTF8": "0", "TERM": "dumb", "NO_COLOR": "1", "LC_ALL": ""}
     done = subprocess.run(
-        [sys.executable, "-c", WINDOWS], cwd=tmp_path, env=env, capture_output=True, encoding="utf-8", check=False
+        [sys.executable, WINDOWS], cwd=tmp_path, env=env, capture_output=True, encoding="utf-8", check=False
     )
     assert done.stdout.endswith("→ all is well\n"), done.stdout + done.stderr
 
@@ -158,9 +158,7 @@ def test_macos_waits_for_the_disk(tmp_path, monkeypatch):
 
 
 def test_a_crash_on_windows_is_told_as_one(tmp_path):
-    crashed, exited = (
-        str(child.end_of([], tmp_path / "none", status, child.Limits())) for status in (0xC0000005, 3)
-    )
+    crashed, exited = (str(child.end_of([], tmp_path / "none", status, child.Limits())) for status in (0xC0000005, 3))
     assert "0xc0000005" in crashed
     assert "status 3" in exited
     assert "crash" in crashed
