@@ -393,7 +393,7 @@ def test_a_visit_shows_the_loss_samples_attention_and_gradients():
     assert "ignored" not in ASK["batch"](REPORT | {"batch": REPORT["batch"] | {"ignored": None}})
 
 
-@pytest.mark.parametrize("n", [4, 60, 300])
+@pytest.mark.parametrize("n", [1, 4, 60, 300])
 def test_a_curve_marks_the_mean_of_each_column_on_its_level(n):
     values = np.random.default_rng(n).normal(size=n) + 1
     title, *rows, _, steps = curve(values, "title").splitlines()

@@ -38,19 +38,6 @@ def solve(folder, name):
     (folder / exercise.file).write_text(exercise.solution, encoding="utf-8")
 
 
-def test_the_folder_is_made_once_and_nothing_in_it_is_overwritten(learn):
-    learn("list")
-    assert sorted(path.relative_to(learn.folder).as_posix() for path in learn.folder.rglob("*.py")) == sorted(
-        exercise.file for exercise in bank()
-    )
-    mine = learn.folder / find("product-rule").file
-    mine.write_text("# mine\n")
-    (learn.folder / find("chain-rule").file).unlink()
-    learn("list")
-    assert mine.read_text() == "# mine\n"
-    assert (learn.folder / find("chain-rule").file).exists()
-
-
 @cases_from_toml
 def test_broken_code_is_told_in_words(learn, text, said):
     learn("list")

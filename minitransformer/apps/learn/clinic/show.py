@@ -37,7 +37,8 @@ def curve(values: Sequence[float], title: str) -> str:
         f"{high - (high - low) * i / (HEIGHT - 1):8.3f} |" + "".join(" *"[int(at == HEIGHT - 1 - i)] for at in level)
         for i in range(HEIGHT)
     ]
-    axis = f"{'':8} +{'-' * len(columns)}\n{'':9}1{len(values):>{len(columns)}}"
+    last = f"{len(values):>{len(columns)}}" if len(values) > 1 else ""
+    axis = f"{'':8} +{'-' * len(columns)}\n{'':9}1{last}"
     return "\n".join([title, *(line.rstrip() for line in lines), axis])
 
 
