@@ -306,7 +306,7 @@ def test_a_new_record_has_counted_nothing():
     record = InputReport("x", (2,))
     assert (record.comparisons, record.directions, record.wrong, record.n_entries) == (0, 0, 0, 0)
     assert (record.worst_error, record.largest, record.resolution, record.certain, record.size, record.one) == (0,) * 6
-    assert (record.together, record.worst_index, record.power) == (np.inf, None, None)
+    assert (record.together, record.worst_index, record.power, record.differences.size) == (np.inf, None, None, 0)
     assert (record.turns, record.excused) == (False, False)
 
 
