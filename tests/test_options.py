@@ -1,14 +1,19 @@
 """Options: what a class declares is all that checks, changes and describes them."""
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import FrozenInstanceError, dataclass, field, fields
-from typing import ClassVar
+from typing import ClassVar, get_args
 
 import pytest
 
+from minitransformer.decoding import SamplingOptions, SearchOptions
+from minitransformer.nn import ModelOptions
 from minitransformer.options import OptionError, Options, option
+from minitransformer.tasks import DataOptions
 from minitransformer.training import Configuration
+from minitransformer.training.options import TrainingOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,3 +78,55 @@ def test_no_two_options_of_a_training_run_share_a_name():
     own = [one for one in fields(Configuration) if one.metadata.get("option") is not False]
     names += [one.name for one in own if one.name not in parts]
     assert len(names) == len(set(names)) == len(Configuration.declarations())
+
+
+KINDS = ModelOptions, TrainingOptions, DataOptions, SearchOptions, SamplingOptions
+EVERY = [pytest.param(kind, name, id=f"{kind.__name__}.{name}") for kind in KINDS for name in kind.declarations()]
+
+
+@pytest.mark.parametrize(("kind", "name"), EVERY)
+def test_an_option_has_a_possible_default_and_says_what_it_is(kind, name):
+    declared = kind.declarations()[name]
+    kind.check({name: next(one.default for one in fields(kind) if one.name == name)})
+    assert declared.metadata["help"]
+    assert re.search(rf"^{name} : ", kind.__doc__, re.MULTILINE)
+
+
+@pytest.mark.parametrize(("kind", "name"), EVERY)
+def test_an_option_takes_the_ends_of_its_range_and_refuses_what_is_beyond_by_name(kind, name):
+    declared, wrong, right = kind.declarations()[name], [object()], []
+    limits, types = declared.metadata, get_args(declared.kind) or (declared.kind,)
+    is_whole = int in types
+    for limit, beyond in (("at_least", -1), ("at_most", 1)):
+        if (end := limits[limit]) is not None and math.isfinite(end):
+            right.append(end)
+            wrong.append(end + beyond if is_whole else math.nextafter(end, beyond * math.inf))
+    for limit, inside in (("above", 1), ("below", -1)):
+        if (end := limits[limit]) is not None:
+            right.append(math.nextafter(end, inside * math.inf))
+            wrong.append(end)
+    if {int, float} & {*types}:
+        wrong += [True, "3", math.nan, math.inf, *([1.5] if is_whole else [])]
+    if choices := limits["choices"]:
+        right += choices
+        wrong += ["another", 1, None]
+    wrong += [None] if type(None) not in types else []
+    for value in right:
+        kind.check({name: value})
+    for value in wrong:
+        with pytest.raises(OptionError, match=name) as error:
+            kind.check({name: value})
+        assert error.value.names == (name,)
+        assert repr(value)[:100] in f"{error.value}"
+        assert all(str(choice) in f"{error.value}" for choice in choices)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_options_come_back_from_a_flat_table_without_those_that_earlier_versions_lack(kind):
+    flat = kind().flat()
+    assert kind.from_flat(flat) == kind()
+    added = {name for name, one in kind.declarations().items() if one.metadata["added"]}
+    assert kind.from_flat({name: value for name, value in flat.items() if name not in added}) == kind()
+    for name in flat.keys() - added:
+        with pytest.raises(OptionError, match=name):
+            kind.from_flat({one: value for one, value in flat.items() if one != name})

@@ -149,10 +149,10 @@ def test_attention_maps_are_those_of_the_forward_pass():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: mt.nn.LanguageModel(0), "LanguageModel: vocab must be a whole number of at least 1, found 0"),
+        (lambda: mt.nn.LanguageModel(0), "LanguageModel: vocab .*found 0"),
         (lambda: model_of()(IDS[0]), r"LanguageModel: ids must have shape \(B, T\), found \(5,\)"),
         (lambda: model_of()([[VOCAB]]), "LanguageModel, ids"),
-        (lambda: model_of().new_cache(0), r"LanguageModel.new_cache: n must be a whole number of at least 1, found 0"),
+        (lambda: model_of().new_cache(0), r"LanguageModel.new_cache: n .*found 0"),
         (lambda: model_of(positions="learned", max_length=4)(IDS), "longer than the 4 learned positions"),
         (lambda: model_of(n_heads=4), "d_model 6 is not divisible by n_heads 4"),
     ],

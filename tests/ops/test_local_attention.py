@@ -163,6 +163,6 @@ def test_axes_of_length_zero_and_one(sizes, causal):
 
 @pytest.mark.parametrize("wrong", [-1, 1.0, True, None])
 def test_how_far_a_query_sees_is_a_whole_number(wrong):
-    message = f"local_attention: radius must be a whole number of at least 0, found {wrong}"
+    message = f"local_attention: radius .*found {wrong}"
     with pytest.raises(ValueError, match=message):
         local_attention.forward(*draw(6)[:3], radius=wrong)

@@ -122,7 +122,7 @@ def test_blocks_have_the_gradient_of_every_input_and_bias():
 def test_causal_attention_to_another_length_and_wrong_blocks_are_refused():
     with pytest.raises(ValueError, match="causal attention needs as many queries as keys, found 3 and 4"):
         call(causal=True)
-    with pytest.raises(ValueError, match=r"block_size must be a whole number of at least 1.*found 0"):
+    with pytest.raises(ValueError, match=r"block_size .*found 0"):
         call(block_size=0)
 
 

@@ -231,7 +231,7 @@ def test_blocks_of_empty_axes(t_q, t_k, block_size):
 @pytest.mark.parametrize("block_size", [0, -1, 2.0, True, "3"])
 def test_block_sizes_that_are_none_are_refused(block_size):
     x = np.zeros((3, 4))
-    message = f"^scaled_dot_product_attention: block_size must be a whole number of at least 1.*found {block_size!r}$"
+    message = f"^scaled_dot_product_attention: block_size .*found {block_size!r}$"
     for form in (attention.forward, attention.composed):
         with pytest.raises(ValueError, match=message):
             form(x, x, x, block_size=block_size)
