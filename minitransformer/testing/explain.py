@@ -74,7 +74,9 @@ def _short_type(claim: Claim, i: int, error: float) -> str:
     """Return a sentence if each entry of a gradient has few digits, and its relative error is no larger than that."""
     found = claim.gradients[i]
     for dtype in (np.float16, np.float32):
-        if claim.eps < error <= np.finfo(dtype).eps and np.array_equal(found, found.astype(dtype)):
+        with np.errstate(over="ignore"):  # what is too large for the type is not of it
+            rounded = found.astype(dtype)
+        if claim.eps < error <= np.finfo(dtype).eps and np.array_equal(found, rounded):
             return f"{claim.case.label(i)} has the precision of {np.dtype(dtype)}, in which it was computed or returned"
     return ""
 

@@ -241,6 +241,7 @@ RIGHT = {  # the function, its gradient, inputs; the smallest error of one entry
 }  # fmt: skip
 
 
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("name", RIGHT)
 def test_a_right_gradient_and_the_smallest_errors_that_would_be_found(name):
     function, backward, inputs, one, together = RIGHT[name]

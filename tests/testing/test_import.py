@@ -5,11 +5,14 @@ import subprocess
 import sys
 
 import pytest
-from toml_cases import toml_table
 
 from minitransformer import testing
 
-CODE = toml_table(__file__, "CODE")
+CODE = """import sys
+before = set(sys.modules)
+import minitransformer.testing
+import json
+print(json.dumps(sorted(set(sys.modules) - before - {'json'})))"""
 
 
 def test_importing_the_checker_loads_numpy_and_little_else():
