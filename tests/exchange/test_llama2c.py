@@ -108,7 +108,8 @@ def test_transformers_opens_what_was_opened_here(tmp_path, tied):
     wanted = logits([array.astype("f8") for array in weights], THEIRS)
     np.testing.assert_allclose(found, wanted, atol=1e-5 * np.abs(wanted).max(), rtol=0)
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "there")
-    assert tokenizer.convert_ids_to_tokens(tokenizer(TEXT)["input_ids"]) == ["\n<s>\n", *split(TEXT)]
+    text = TEXT.removesuffix("<unk>")  # which transformers takes for the token
+    assert tokenizer.convert_ids_to_tokens(tokenizer(text)["input_ids"]) == ["\n<s>\n", *split(text)]
 
 
 def test_merges_are_in_the_order_of_their_scores(tmp_path, monkeypatch):
