@@ -5,6 +5,7 @@ import json
 import socket
 import threading
 from contextlib import ExitStack, contextmanager, suppress
+from time import sleep
 from types import SimpleNamespace
 
 import pytest
@@ -246,13 +247,17 @@ def test_a_thread_that_cannot_be_started_leaves_its_place_free(talking, monkeypa
         assert server.connections.acquire(timeout=10)
 
 
-def test_a_connection_is_used_again(server):
+def test_a_connection_is_used_again_and_each_request_has_its_own_time(server, talking, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(module, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(talking, "answer", lambda name, body: clock.append(clock.pop() + 20) or {"name": name})
     connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
-    for _ in range(2):
+    for _ in range(3):  # 30 seconds are too few for all
         connection.request("POST", f"/{server.token}/model", b"{}", {"Content-Type": "application/json"})
         answer = connection.getresponse()
         assert json.loads(answer.read()) == {"name": "model"}
         assert answer.headers["Connection"] != "close"
+        sleep(0.05)  # a connection whose time is over would be closed by now
     connection.close()
 
 
