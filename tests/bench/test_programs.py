@@ -95,3 +95,10 @@ def test_several_processes_need_mpiexec_and_mpi4py(monkeypatch, tmp_path, found,
     else:
         with pytest.raises(MissingExtraError):
             scaling.find_mpiexec()
+
+
+def test_mpiexec_beside_python_comes_first(monkeypatch, tmp_path):
+    monkeypatch.setattr(scaling, "find_spec", lambda name: name)
+    monkeypatch.setattr(scaling.shutil, "which", lambda name, path="elsewhere": str(tmp_path / path / name))
+    monkeypatch.setattr(scaling.sys, "executable", str(tmp_path / "beside" / "python"))
+    assert scaling.find_mpiexec() == [str(tmp_path / "beside" / "mpiexec")]

@@ -109,7 +109,7 @@ BASES = {
     "gpt2": DECODER.changed(norm="pre", positions="learned", max_length=14),
     "llama": DECODER.changed(
         norm="rms", positions="rotary", activation="swiglu", feed_forward_bias=False, n_kv_heads=2,
-        position_layout="halves", rotary_factor=4.0, rotary_length=6.0, rotary_low=0.25, rotary_high=2.0,
+        position_layout="halves", rotary_factor=2.0, rotary_length=6.0, rotary_low=0.25, rotary_high=2.0,
     ),
 }  # fmt: skip
 """A model that each program computes."""
