@@ -121,7 +121,7 @@ def korean(name: str) -> tuple[str, list[str]]:
 # ---------------------------------------------------------------------------------------------------------------------
 # What is missing, and what is stale
 
-WRITTEN = re.compile(r"about \d+ hours (?:to read and \d+ to do|for a)")
+WRITTEN = re.compile(r"about \d+ hours (?:to read and \d+ to do|per student)")
 """Times that `times.py` writes in both languages."""
 TAKEN = ("Wrong", "Unsolved", "said", "fill", "label")
 """Functions that take a text for the learner."""

@@ -124,7 +124,7 @@ def test_the_hours_of_the_course_are_about_those_of_the_weeks():
     totals = (
         int(re.search(pattern, (ROOT / name).read_text(encoding="utf-8"))[1])
         for name, pattern in (
-            ("README.md", r"about (\d+) hours for a student"),
+            ("README.md", r"about (\d+) hours per student"),
             ("README.ko.md", r"한 명에 약 (\d+)시간"),
         )
     )

@@ -25,7 +25,9 @@ from minitransformer.apps.learn.grading import (
     grade,
     read_submission,
     read_submissions,
+    weights_of,
     write_csv,
+    write_feedback,
 )
 from minitransformer.apps.learn.messages import Reader, Writer
 from minitransformer.apps.learn.referee import Verdict, judge
@@ -357,6 +359,22 @@ def test_a_result_is_described_for_other_programs():
         "of": 6,
         "exercises": {name: {"state": OF_VERDICTS[name], "words": words[name]} for name in VERDICTS},
     }
+
+
+def test_an_exercise_weighs_one_point_and_one_more_for_every_five_lines_of_its_solution():
+    found = weights_of(bank())
+    assert (found["product-rule"], found["encoder-layer-backward"]) == (1, 9)
+    for exercise in bank():
+        solution = exercise.source.partition("# [solution\n")[2].partition("# solution]")[0].rstrip(" ")
+        assert found[exercise.name] == 1 + sum(bool(line.strip()) for line in solution.splitlines()) // 5
+
+
+def test_feedback_has_the_state_of_every_exercise_and_what_is_wrong(tmp_path):
+    write_feedback(Result("Ada", VERDICTS, ["homework.zip"]), tmp_path)
+    first, *texts = (tmp_path / "Ada" / "feedback.txt").read_text(encoding="utf-8").strip().split("\n\n")
+    assert "homework.zip" in first
+    words = {"b": " no", "e": " broken"}
+    assert texts == [f"{name}: {state}.{words.get(name, '')}" for name, state in OF_VERDICTS.items()]
 
 
 def test_students_with_equal_answers_are_named_with_every_exercise():
