@@ -34,6 +34,8 @@ def test_each_part_has_one_row_in_the_first_box_that_it_belongs_to(stacks):
     sublayers = [one for name in stacks for one in STACKS[name] if not (one.reads_encoder and "encoder" not in stacks)]
     assert parts == [*dict.fromkeys(part for one in sublayers for part in one.parts if part in used)]
     assert all(row.note == NOTES[row.text] for row in rows_of(stacks) if row.owner)
+    others = {} if used == ALONE else {"xavier": "engine", "softmax-backward": "wrong"}
+    assert {row.text: row.owner for row in rows_of(stacks) if row.owner} == dict.fromkeys(used, "yours") | others
 
 
 @by_kind
