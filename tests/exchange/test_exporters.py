@@ -1,38 +1,36 @@
-"""Every exporter carries an option of a model, so that the other program computes the same, or refuses it by name.
-
-The options, and the values that each may have, are those that `ModelOptions` declares. What is written is computed by
-slow forward passes of the other programs, on the files alone, and opened here again.
-"""
+"""What is written for other programs beside the weights: files, tokens, special ids, and the rules of a search."""
 
 import errno
 import json
 import sys
-from dataclasses import asdict, dataclass, fields, replace
-from functools import cache
+from dataclasses import fields, replace
 from itertools import combinations_with_replacement
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import decoder_folders
 import numpy as np
 import pytest
-import slow_models
 from ctranslate2_folders import without_ctranslate2
-from random_runs import in_memory, noisy, random_model, trained
-from safetensors.numpy import load_file
+from exported_runs import (
+    BASES,
+    CLASSES,
+    IDS,
+    config_of,
+    decoder,
+    logits_here,
+    logits_there,
+    translator,
+    variables_of,
+)
+from random_runs import in_memory, random_model, trained
 
 from minitransformer.apps.cli import main
-from minitransformer.apps.exchange import READERS, WRITERS, ExportError, Published, read_huggingface
+from minitransformer.apps.exchange import WRITERS, ExportError, read_huggingface
 from minitransformer.apps.exchange.ctranslate2 import SEARCH
-from minitransformer.apps.exchange.model_bin import read_model_bin
 from minitransformer.data import END, PAD, START, Characters, Closed, MissingExtraError, Vocabulary
 from minitransformer.decoding import SearchOptions
-from minitransformer.nn import LanguageModel, ModelOptions
-from minitransformer.options import OptionError, option
 from minitransformer.training import RunError
 
 pytest.importorskip("sentencepiece")
-SMALL = ModelOptions(d_model=12, n_heads=2, n_layers=2, d_ff=10, activation="silu", dtype="float64")
 
 
 @pytest.fixture(autouse=True)
@@ -40,190 +38,6 @@ def programs(monkeypatch):
     """Let runs be written, and decoders be read, where the other packages are not installed."""
     without_ctranslate2(monkeypatch)
     decoder_folders.without_tokenizers(monkeypatch)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# A run of each kind, and what the other program computes from its files
-
-
-def decoder(options):
-    """Return a run of a decoder alone with random weights, whose texts begin with the start token or do not."""
-    tokens = decoder_tokens(options.start_token)
-    model = LanguageModel(len(tokens), options)
-    state = noisy(model)
-    if "output_bias" in state:  # an import has none, and a run that has some is refused
-        state["output_bias"][:] = 0
-    return in_memory(Published(
-        model=asdict(options) | {"window": 7}, state=state, source=tokens, target=tokens, decoder_only=True
-    ))  # fmt: skip
-
-
-@cache
-def decoder_tokens(begins):
-    with TemporaryDirectory() as folder:
-        return read_huggingface(decoder_folders.write_folder(Path(folder), "llama", begins)).target
-
-
-def translator(options):
-    return in_memory(random_model(**asdict(options)))
-
-
-def config_of(folder):
-    return json.loads((folder / "config.json").read_text())
-
-
-def variables_of(folder):
-    return read_model_bin(folder / "model.bin").variables
-
-
-def logits_there(program, folder, source, target):
-    """Return the logits of the other program; a decoder alone reads the target only. Ids are the same there."""
-    config = config_of(folder)
-    if program == "ctranslate2":
-        ends = [END] * config["add_source_eos"]
-        return slow_models.ctranslate2(config, variables_of(folder), [*source, *ends], [START, *target])
-    tensors = load_file(folder / "model.safetensors")
-    if program == "huggingface":
-        return slow_models.marian_mt(config, tensors, [*source, END], [START, *target])
-    begins = json.loads((folder / "tokenizer.json").read_text())["post_processor"] is not None
-    return getattr(slow_models, program)(config, tensors, [decoder_folders.SPECIAL["start"]] * begins + target)
-
-
-def logits_here(run, source, target):
-    if isinstance(run.model, LanguageModel):
-        rows = [run.target.ours[number] for number in range(len(decoder_folders.WORDS))]
-        ids = [START] * run.model.options.start_token + [run.target.ours[number] for number in target]
-        return run.model.decode(np.array([ids])).data[0][:, rows]
-    source = [*source, *[END] * run.model.options.source_end]
-    return run.model(np.array([source]), np.array([[START, *target]])).data[0]
-
-
-IDS = ([7, 5, 8, 4], [6, 8, 5, 5, 7])
-"""A source, and the beginning of a target."""
-DECODER = SMALL.changed(
-    d_model=16, n_heads=4, scale_embeddings=False, attention_bias=True, output_bias=True, d_k=4, d_v=4
-)
-BASES = {
-    "huggingface": SMALL,
-    "ctranslate2": SMALL.changed(norm="pre", attention_bias=True),
-    "gpt2": DECODER.changed(norm="pre", positions="learned", max_length=14),
-    "llama": DECODER.changed(
-        norm="rms", positions="rotary", activation="swiglu", feed_forward_bias=False, n_kv_heads=2,
-        position_layout="halves", rotary_factor=2.0, rotary_length=6.0, rotary_low=0.25, rotary_high=2.0,
-    ),
-}  # fmt: skip
-"""A model that each program computes."""
-CLASSES = ("gpt2", "llama")
-NO_EFFECT = {"attention_block", "recompute", "dropout", "max_length", "dtype", "source_end", "start_token"}
-"""Options that change no logit of a sequence of ids; in GPT-2, which learns its positions, their layout does not."""
-IN_ANOTHER_FORM = {"d_k": {"d_v"}, "d_model": {"d_k", "d_v"}, "n_heads": {"d_k", "d_v"}, "norm": {"positions"}}
-"""What is named where an option decides about another too: Llama's RMSNorm, for example, about the class."""
-
-
-def values_of(one, base):
-    """Return the values of an option other than the base's: all choices, or some in its range."""
-    found, told = getattr(base, one.name), one.metadata
-    if told["choices"] or one.type in ("bool", "bool | None"):
-        return [value for value in told["choices"] or (True, False) if value is not found]
-    usual = {"n_decoder_layers": base.decoder_layers, "d_k": base.key_size, "d_v": base.value_size,
-             "n_kv_heads": base.kv_heads}.get(one.name, found or 2)  # fmt: skip
-    if "int" in one.type:
-        return [value for value in (usual * 2, usual + 1, usual // 2) if value and value != usual]
-    return [usual * 1.25, usual * 0.75, usual / 100]
-
-
-def test_the_options_of_a_model_are_numbers_choices_and_switches():
-    for base in BASES.values():
-        for one in fields(ModelOptions):
-            assert values_of(one, base), f"say which values of {one.name} are tried"
-
-
-@pytest.mark.parametrize("name", [one.name for one in fields(ModelOptions)])
-@pytest.mark.parametrize("program", BASES)
-def test_every_option_of_a_model_is_carried_or_refused_by_name(tmp_path, program, name):
-    base, (one,) = BASES[program], [one for one in fields(ModelOptions) if one.name == name]
-    make, write = (decoder if program in CLASSES else translator), WRITERS.get(program, WRITERS["huggingface"])
-    first, matters = make(base), name in NO_EFFECT or (program, name) == ("gpt2", "position_layout")
-    for value in values_of(one, base):
-        there = tmp_path / f"{value}"
-        try:
-            run = make(base.changed(**{name: value}))
-        except OptionError:  # no model has both, such as 3 groups of 4 heads
-            continue
-        if refusal := refusal_of(write, run, there):
-            named = {name, *IN_ANOTHER_FORM.get(name, ())}
-            assert any(f" {other} " in refusal.replace(",", " ") for other in named), refusal
-            assert not there.exists()
-            matters = True
-            continue
-        expected, again = logits_here(run, *IDS), reopened(program, there)
-        tolerance = 1e-5 if value == "float32" or program in ("ctranslate2", "llama") else 1e-9
-        for found in (logits_there(program, there, *IDS), logits_here(again, *IDS)):
-            np.testing.assert_allclose(found, expected, atol=tolerance * np.abs(expected).max(), rtol=0)
-        matters = matters or differs(first, run)
-    assert matters, f"{name} has no effect in this model, so nothing was tested: change the base, or NO_EFFECT"
-
-
-def refusal_of(write, run, out):
-    try:
-        write(run, out)
-    except ExportError as error:
-        return f"{error}"
-
-
-def differs(first, run):
-    """Return whether the options of two runs decide about the parameters, or with the same ones about the logits."""
-    shapes = [{key: array.shape for key, array in one.model.state_dict().items()} for one in (first, run)]
-    if shapes[0] != shapes[1]:
-        return True
-    run.model.load_state_dict(first.model.state_dict())
-    return np.abs(logits_here(first, *IDS) - logits_here(run, *IDS)).max() > 1e-6
-
-
-def reopened(program, there):
-    return in_memory(READERS["ctranslate2" if program == "ctranslate2" else "huggingface"](there))
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# What comes later
-
-
-@dataclass(frozen=True, kw_only=True)
-class LaterOptions(ModelOptions):
-    """The options of a model with one that no exporter knows."""
-
-    embedding_scale: float = option(1.0, "a factor of the embeddings", above=0, added=True)
-
-
-@dataclass(frozen=True, kw_only=True)
-class LaterRules(SearchOptions):
-    """The options of a search with one that no exporter knows."""
-
-    novelty: float = option(0.0, "a reward for tokens that are new", at_least=0, added=True)
-
-
-@pytest.mark.parametrize("program", BASES)
-@pytest.mark.parametrize("name", ["embedding_scale", "novelty"])
-def test_an_option_or_rule_of_the_search_that_an_exporter_does_not_know_is_refused(tmp_path, program, name):
-    if name == "novelty" and program in CLASSES:
-        pytest.skip("a search translates")
-    run = (decoder if program in CLASSES else translator)(BASES[program])
-    if name == "novelty":
-        run = run._replace(options=replace(run.options, search=LaterRules(**asdict(run.options.search), novelty=2)))
-    else:
-        run.model.options = LaterOptions(**asdict(run.model.options), embedding_scale=2)
-    with pytest.raises(ExportError, match=rf"option {name}, found 2"):
-        WRITERS.get(program, WRITERS["huggingface"])(run, tmp_path / "there")
-    assert not (tmp_path / "there").exists()
-
-
-def test_every_rule_of_a_search_has_a_test():
-    """They are written or told in notes, which the tests of each program try pair by pair."""
-    assert {one.name for one in fields(SearchOptions)} == {*CT2_RULES, "renormalise", "forbidden"}
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Files
 
 
 @pytest.mark.parametrize("program", WRITERS)
@@ -464,3 +278,8 @@ def test_the_command_writes_a_run_and_refuses_one_in_a_line(tmp_path, capsys):
     assert not (tmp_path / "there").exists()
     assert main([*command, "ctranslate2", "--quantization", "int16"]) == 0
     assert "translate_batch(tokens, beam_size=1" in capsys.readouterr().out
+
+
+def test_every_rule_of_a_search_has_a_test():
+    """They are written or told in notes, which the tests of each program try pair by pair."""
+    assert {one.name for one in fields(SearchOptions)} == {*CT2_RULES, "renormalise", "forbidden"}
