@@ -257,7 +257,7 @@ def tests_of(derivation: str) -> tuple[str, ...]:
 def calls(path: Path, operation: str) -> bool:
     """Tell whether a test file is about an operation: it calls it by its name."""
     text = path.read_text(encoding="utf-8")
-    return path.stem not in ("test_properties", "test_messages") and bool(re.search(rf"\b{operation}\(", text))
+    return path.stem not in ("test_properties", "test_refusals") and bool(re.search(rf"\b{operation}\(", text))
 
 
 def readers_of(derivation: str) -> list[Section]:
