@@ -105,6 +105,7 @@ def test_what_is_printed_of_a_class(told, week_5):
     of_ben = " ".join(lines["Ben"].split())
     assert re.search("wrong: merge-heads; open: adam-step; missing: .*; 1 h late", of_ben)
     assert "late" not in lines["Ada"]
+    assert "more" not in lines["Cy"]  # exactly four are missing
     assert "homework.zip" in lines["Dee"]
     assert "missing" not in lines["Dee"]  # all of it may be in the archive
     # the five that the fewest have solved, ties in the order of the course
@@ -123,6 +124,15 @@ def test_at_most_four_exercises_are_named(told, tmp_path, monkeypatch):
     line = " ".join(re.search(r"^Ada.*(?:\n .*)*", grade(told), re.M)[0].split())
     names = [exercise.name for exercise in bank() if exercise.name != "product-rule"]
     assert line == f"Ada 1 of {len(bank())} missing: {', '.join(names[:4])} and {len(names) - 4} more"
+
+
+def test_who_shares_most_answers_is_named_first(told, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    hand_in(Path("class"), "Ada", walk_back=None, unbroadcast=None, beam_step=None)
+    hand_in(Path("class"), "Cy", walk_back=None)
+    first, second = grade(told).partition("same code")[2].splitlines()[1:3]
+    assert first.endswith("unbroadcast, beam-step")
+    assert re.search("Ada, Cy, .*: walk-back$", second)
 
 
 def test_verdicts_and_feedback_say_what_was_wrong(told, week_5):

@@ -113,6 +113,8 @@ def test_a_right_answer_leads_to_the_next_exercise_and_its_algebra(learn):
     out = learn("check", named.name)
     assert f"docs/derivations/{named.derivation}.md" in out
     assert "now:" not in out  # it was not the current one
+    write("unbroadcast")
+    assert "learn train" not in learn("check", "unbroadcast")  # others of its chapter are open
 
 
 def test_reset_keeps_every_version_of_the_learner(learn):

@@ -122,6 +122,7 @@ def test_looking_whether_a_file_can_be_written_leaves_it_as_it_was(tmp_path):
     old, new = tmp_path / "old.png", tmp_path / "folder" / "new.png"
     old.write_bytes(b"a picture")
     check_writable(argparse.Namespace(out=old, plot=new), "out", "plot")
+    check_writable(argparse.Namespace(out=tmp_path / "new.PNG"), "out")
     assert old.read_bytes() == b"a picture"
     assert not new.exists()
     check_writable(argparse.Namespace(json=tmp_path / "figures.txt"), "json", "plot")
