@@ -46,12 +46,11 @@ UNFALLING = {"central": [*np.linspace(1, 0.01, 8), 1], "another": STEPS**2, "exa
 
 
 def saved(write, *arguments, **options):
-    """Return the picture that a function writes to ``PATH``, with the options of saving."""
+    """Return the picture that a function writes to ``PATH``."""
     figures = []
 
-    def save(figure, path, **how):
+    def save(figure, path, **_):
         assert path is PATH
-        figure.how = how
         figures.append(figure)
 
     with mock.patch.dict(write.__globals__, save=save):
@@ -154,7 +153,6 @@ def test_everything_can_be_read(figures, name):
     for text, box in boxes:
         assert page.x0 - 1 < box.x0 < box.x1 < page.x1 + 1, text
         assert page.y0 - 1 < box.y0 < box.y1 < page.y1 + 1, text
-        assert 4 <= text.get_size() <= 14
     for (one, box), (other, beside) in itertools.combinations(boxes, 2):
         assert {one, other} & slanted or not box.shrunk(0.9, 0.9).overlaps(beside.shrunk(0.9, 0.9)), (one, other)
     for axes in figure.axes:
@@ -174,8 +172,6 @@ def test_curves_can_be_told_apart(figures, name):
             if hasattr(one, "get_marker")
         ]
         assert len({*looks}) == len(looks) or "smoothed" in labels  # one colour, pale and full
-        for line in axes.lines:
-            assert 0 < line.get_linewidth() <= 5
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -195,59 +191,31 @@ def inches(axes):
 def test_maps_name_their_tokens_heads_and_layers(figures):
     figure = figures["attention"]
     *panels, bar = figure.axes
-    cross, encoder, decoder = panels[:3], panels[3:5], panels[5:]
-    assert [text.get_text() for text in figure.texts if "rows" not in text.get_text()] == [
+    assert [text for text in said(figure.texts) if "rows" not in text] == [
         "a title", "Cross-attention", "Encoder self-attention", "Decoder self-attention",
     ]  # fmt: skip
-    assert [labels_of(axes.yaxis) for axes in panels] == [TARGET, [], TARGET, ["a", "b␣c"], [], TARGET, []]
-    keys = ["a", "b␣c"]
+    keys, read = ["a", "b␣c"], ["?", "x", "yy"]
+    assert [labels_of(axes.yaxis) for axes in panels] == [TARGET, [], TARGET, keys, [], TARGET, []]
     # A head names its keys unless there is a map of the next layer below it.
-    assert [labels_of(axes.xaxis) for axes in cross + encoder] == [[], keys, keys, keys, keys]
-    assert [labels_of(axes.xaxis) for axes in decoder] == 2 * [["?", "x", "yy"]]
+    assert [labels_of(axes.xaxis) for axes in panels] == [[], keys, keys, keys, keys, read, read]
     assert [axes.get_title() for axes in panels] == ["head 1", "head 2", "", *2 * ["head 1", "head 2"]]
     assert [axes.get_ylabel() for axes in panels] == ["layer 1", "", "layer 2", "layer 1", "", "layer 1", ""]
     assert ticks_of(bar.yaxis) == {0: "0", 0.5: "0.5", 1: "1"}
-    assert {text.get_rotation() for text in cross[1].get_xticklabels() if len(text.get_text()) > 1} == {90}
-    for axes, other in itertools.combinations(panels, 2):
+    for axes, other in itertools.combinations(figure.axes, 2):
         assert not axes.get_position().overlaps(other.get_position())
-    right = max(axes.get_position().x1 for axes in panels)
-    assert right < bar.get_position().x0
-    # The bar is beside the first kind.
-    assert bar.get_position().y1 == pytest.approx(cross[0].get_position().y1)
-    assert bar.get_position().y0 >= cross[2].get_position().y0 - 1e-9
 
 
-@pytest.mark.parametrize(("n", "side"), [(2, 0.3), (5, 0.24), (10, 0.16), (20, 0.16), (40, 0.09)])
-def test_cells_of_maps_are_squares_of_one_size(n, side):
-    """At most 0.3 inches, and at most 3.6 for a whole map."""
-    tokens = [f"{i}" for i in range(n)]
-    for kinds in ({"encoder": [np.eye(n)[None]]}, {"cross": [np.eye(2, n)[None]], "decoder": [np.eye(2)[None]]}):
-        *panels, _ = maps_figure(kinds, tokens, ["x", "y"]).axes
-        for axes in panels:
-            rows, columns = axes.images[0].get_array().shape
-            assert inches(axes)[2:] == pytest.approx((columns * side, rows * side))
+@pytest.mark.parametrize("name", ["attention", "many tokens", "one map", "a tall map", "a wide map"])
+def test_cells_of_maps_are_squares_of_one_size(figures, name):
+    *panels, _ = figures[name].axes
+    sides = [size / n for axes in panels for size, n in zip(inches(axes)[:1:-1], axes.images[0].get_array().shape, strict=True)]
+    assert sides[1:] == pytest.approx(sides[:-1])
 
 
-@pytest.mark.parametrize(("n", "m", "side"), [(2, 3, 0.46), (30, 2, 0.3), (7, 90, 0.1)])
-def test_the_cells_of_one_map_are_squares(n, m, side):
-    axes, bar = map_figure(np.eye(m, n), ["a"] * n, ["x"] * m, "a title").axes
-    assert inches(axes)[2:] == pytest.approx((n * side, m * side))
-    assert inches(bar)[0] > inches(axes)[0] + n * side
-    assert inches(bar)[3] == pytest.approx(min(m * side, 2))
-
-
-def test_names_of_one_map_are_turned_only_if_they_are_too_wide():
-    for words, turned in ((["a", "bb"], 0), (["a", "a long word"], 45)):
-        axes, _ = map_figure(np.eye(2), words, words).axes
-        assert [text.get_rotation() for text in axes.get_xticklabels()] == [0, turned]
-
-
-def test_the_dots_of_one_map_are_small_and_its_words_say_what_it_is(figures):
+def test_the_words_of_one_map_say_what_it_is(figures):
     axes, _ = figures["one map"].axes
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("source", "target")
-    assert [text.get_text() for text in figures["one map"].texts] == ["a title", "dot: strongest in its row"]
-    assert all(0 < line.get_markersize() < 0.3 * 72 * 0.46 for line in axes.lines)
-    assert (figures["one map"].how, figures["attention"].how) == ({"dpi": 200}, {})
+    assert said(figures["one map"].texts) == ["a title", "dot: strongest in its row"]
 
 
 def test_heads(figures):
@@ -261,11 +229,9 @@ def test_heads(figures):
         assert labels_of(axes.xaxis) == ["-2", "0", "+2"]
         assert labels_of(axes.yaxis) == [f"head {i + 1}" for i in range(len(layer["heads"]))]
         [right] = axes.child_axes
-        assert [float(text.get_text()) for text in right.get_yticklabels()] == pytest.approx(
+        assert [float(text) for text in said(right.get_yticklabels())] == pytest.approx(
             [head["content"] for head in layer["heads"]], abs=0.0051
         )
-        assert inches(axes)[3] > 0.2 * len(layer["heads"])
-    assert len(figures["heads"].axes) == 4  # the second layer has no cross-attention
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -290,6 +256,13 @@ def bands(axes):
     return found
 
 
+def apart(shifts):
+    """Return by how much a curve is drawn lower, so that it hides no other: little, and everywhere as much."""
+    assert -0.04 < shifts[0] <= 0
+    np.testing.assert_allclose(shifts, shifts[0], atol=1e-12)
+    return shifts[0]
+
+
 def test_training(figures):
     loss, accuracy, rate = figures["training"].axes
     lines = [line for line in METRICS if "loss" in line]
@@ -299,55 +272,36 @@ def test_training(figures):
     smoothed = [losses[i - reach : i + reach + 1].mean() for i, reach in enumerate(reaches)]
     np.testing.assert_allclose(curve(loss, "smoothed")[:, 1], smoothed)
     np.testing.assert_allclose(curve(loss, "held out"), [(40, 90 / 40), (80, 90 / 80)])
-    assert loss.get_yscale() == "log"
     match = {line["step"]: line["exact_match"] for line in METRICS if "exact_match" in line}
-    for label, expected in {
+    curves = {
         "exact match": {step: 100 * share for step, share in match.items()},
         "token accuracy": {step: 50 * (1 + share) for step, share in match.items()},
         "BLEU": {40: 40, 80: 80},
-    }.items():
+    }
+    for label, expected in curves.items():
         np.testing.assert_allclose(curve(accuracy, label), sorted(expected.items()))
         [name] = [line.get_label() for line in accuracy.lines if label in line.get_label()]
         assert float(name.split("last ")[1].removesuffix(" %")) == pytest.approx([*expected.values()][-1])
-    assert [text.get_text().split(",")[0] for text in accuracy.get_legend().get_texts()] == [
-        "exact match", "token accuracy", "BLEU",
-    ]  # fmt: skip
+    assert [text.split(",")[0] for text in said(accuracy.get_legend().get_texts())] == [*curves]
     assert [*ticks_of(accuracy.yaxis)] == [0, 25, 50, 75, 100]
-    low, high = accuracy.get_ylim()
-    assert -10 < low < 0 < 100 < high < 110
     np.testing.assert_allclose(rate.lines[0].get_xydata(), [(step, step * 1e-5) for step in steps])
     assert [*ticks_of(rate.yaxis)] == pytest.approx([0, 160e-5])
-    assert rate.get_ylim() == pytest.approx((0, 1.84e-3))
     speed = np.median([line["tokens_per_second"] for line in lines])
     assert f"(10 s in all, {speed:,.0f} tokens per second)" in rate.get_xlabel()
     assert loss.get_title(loc="left") == "a title"
-    assert figures["training"].how == {}
 
 
-def test_a_short_training_is_drawn_as_points_and_a_long_one_is_smoothed():
+def test_a_long_training_is_smoothed_and_a_short_one_is_not():
     for n, names in ((59, 1), (60, 2)):
         loss, *_ = curves_figure([training(step, 3.0) for step in range(1, n + 1)]).axes
         assert len(loss.lines) == names
-        assert (loss.lines[0].get_marker() == "o") == (names == 1)
         assert (loss.get_legend() is not None) == (names == 2)
-    [_, accuracy] = curves_figure([training(1, 3.0), *(evaluation(step, 0.5) for step in range(60))]).axes
-    assert {line.get_marker() for line in accuracy.lines} == {""}
 
 
 @pytest.mark.parametrize(("rate", "ticks"), [([0.0, 0.0], [0]), ([0.5, float("nan")], [0, 0.5])])
 def test_the_learning_rate_has_its_largest_value_at_the_axis(rate, ticks):
     *_, axes = curves_figure([training(step, 3.0) | {"learning_rate": x} for step, x in enumerate(rate)]).axes
     assert [*axes.get_yticks()] == ticks
-    assert axes.get_ylim() == pytest.approx((0, 1.15 * ticks[-1] or 1))
-
-
-def test_labels_of_a_logarithmic_loss_are_few():
-    for fall, subs in ((50, True), (5000, False)):
-        loss, *_ = curves_figure(metrics(30, fall)).axes
-        loss.figure.draw_without_rendering()
-        shown = [float(text) for text in labels_of(loss.yaxis)]
-        assert 2 <= len(shown) <= 9
-        assert any(f"{x:e}"[0] != "1" for x in shown) == subs  # between powers of ten only where there is room
 
 
 def test_losses_of_several_runs(figures):
@@ -368,13 +322,9 @@ def test_recall(figures):
         values = np.array([point["accuracy"] for point in kind["points"]])
         x, y = curve(axes, name).T
         assert [*x] == [point["distance"] for point in kind["points"]]
-        shift = y - values.mean(axis=1)
-        assert -0.04 < shift[0] <= 0
-        np.testing.assert_allclose(shift, shift[0])
+        shift = apart(y - values.mean(axis=1))
         shaded = np.array(bands(axes)[[*RECALL["kinds"]].index(name)])
-        np.testing.assert_allclose(shaded, np.array([x, values.min(1) + shift[0], values.max(1) + shift[0]]).T)
-    shifts = [line.get_ydata()[0] for line in axes.lines if len(line.get_ydata()) == 3]
-    assert len({*shifts}) == 4
+        np.testing.assert_allclose(shaded, np.array([x, values.min(1) + shift, values.max(1) + shift]).T)
     reaches = [kind["reach"] for kind in RECALL["kinds"].values() if kind["reach"]]
     upright = [line for line in axes.lines if len({*line.get_xdata()}) == 1]
     assert [line.get_xdata()[0] for line in upright] == reaches
@@ -382,7 +332,6 @@ def test_recall(figures):
     assert [(text.get_text().strip(), text.xy[0]) for text in notes] == [(f"reach {n}", n) for n in reaches]
     assert ticks_of(axes.xaxis) == {1: "1", 8: "8", 9: ""}
     assert [line.get_ydata()[0] for line in axes.lines if [*line.get_xdata()] == [0, 1]] == [RECALL["chance"]]
-    assert axes.get_ylim() == pytest.approx((0, 1.06))
 
 
 def test_extrapolation(figures):
@@ -397,14 +346,10 @@ def test_extrapolation(figures):
             assert (np.diff(ends) == 8).all()
             assert ends[0] - distance <= 8
             assert len(mean) + distance - ends[-1] < 8
-            means = [mean[max(int(end) - distance - 8, 0) : int(end) - distance].mean() for end in ends]
-            shift = y - means
-            np.testing.assert_allclose(shift, shift[0], atol=1e-12)
-            assert -0.04 < shift[0] <= 0
+            apart(y - [mean[max(int(end) - distance - 8, 0) : int(end) - distance].mean() for end in ends])
         [grey] = axes.patches
         assert (grey.get_x(), grey.get_width()) == (0, n)
         assert axes.get_xlim() == (0, n * times)
-        assert [*ticks_of(axes.xaxis)] == [0, 32, 64, 96, 128]
     left, right = figures["extrapolation"].axes
     assert left.get_legend() is None
     assert len(right.get_legend().get_texts()) == 4
@@ -419,18 +364,15 @@ def test_positions(figures):
                 values = np.array([one[what] for one in seeds])
                 x, y = curve(axes, name).T
                 assert [*x] == POSITIONS["lengths"]
-                shift = y - values.mean(axis=0)
-                assert -0.02 < shift[0] <= 0
-                assert (shift[0] < 0) == (i > 0)
                 ranges = [(low, high) for _, low, high in bands(axes)[i]]
-                np.testing.assert_allclose(ranges, np.array([values.min(0), values.max(0)]).T + shift[0])
+                shift = apart(y - values.mean(axis=0))
+                np.testing.assert_allclose(ranges, np.array([values.min(0), values.max(0)]).T + shift)
             assert ticks_of(axes.xaxis) == {32: "32", 128: "128"}
-            assert axes.get_ylim() == pytest.approx((-0.04, 1.03))
             level = [line.get_ydata()[0] for line in axes.lines if [*line.get_xdata()] == [0, 1]]
             assert level == ([task["chance"]] if what == "accuracy" else [])
             assert axes.get_title(loc="left") == (task["title"] if what == "accuracy" else "")
     assert said(figures["positions"].legends[0].get_texts()) == names
-    assert accuracy[0].get_ylabel() != weight[0].get_ylabel() != accuracy[1].get_ylabel() == ""
+    assert accuracy[0].get_ylabel() != weight[0].get_ylabel()
     assert "up to 32" in weight[1].get_xlabel()
     assert not figures["positions of one seed"].axes[0].collections
 
@@ -446,9 +388,7 @@ def test_step_sizes(figures):
         anchor = best + max(1, (8 - best) // 2)  # where truncation clearly rules
         np.testing.assert_allclose(theory[anchor - best], ERRORS[method][anchor])
     np.testing.assert_allclose(curve(axes, "rounding"), np.array([STEPS, 2.0**-52 / STEPS]).T)
-    assert axes.get_ylim() == pytest.approx((2.0**-56, 10))
     assert axes.get_title().startswith("softmax")
-    assert figures["step sizes"].how == {"dpi": 150}
     [axes] = figures["errors that do not fall"].axes
     assert len(axes.lines) == 4  # no line of a theory
     np.testing.assert_allclose(curve(axes, "exact")[:, 1], 1e-3 / 8)  # 0 has no place on a logarithmic axis
@@ -470,11 +410,7 @@ def test_only_an_error_that_falls_tenfold_and_rises_again_has_a_theory(errors, d
 def test_changes(figures):
     [axes] = figures["changes"].axes
     rows = {name: row["ratio"] for name, row in made_up.CHANGES["rows"].items() if row["changes"]}
-    every = [1.0, *(x for ratio in rows.values() for x in ratio["values"])]
-    room = (max(every) / min(every)) ** 0.15
-    left, right = min(every) / room, max(every) * room
-    assert axes.get_xlim() == pytest.approx((left, right))
-    assert axes.get_ylim() == (len(rows) - 0.5, -0.5)  # the first on top
+    left, right = map(float, axes.get_xlim())
     assert labels_of(axes.yaxis) == [*rows]
     looks = {}
     for y, ratio in enumerate(rows.values()):
@@ -483,27 +419,24 @@ def test_changes(figures):
         assert [*interval.get_xdata()] == [ratio["low"], ratio["high"]]
         assert [*seeds.get_xdata()] == ratio["values"]
         assert [*mean.get_xdata()] == [ratio["mean"]]
+        assert left < min(ratio["values"]) < max(ratio["values"]) < right
         beyond = [left] * (ratio["low"] < left) + [right] * (ratio["high"] > right)
         assert [line.get_xdata()[0] for line in cut] == pytest.approx(beyond)  # an arrow where an interval is cut
         looks[y] = mean.get_marker(), to_rgba(mean.get_color())
-        assert {to_rgba(line.get_color()) for line in lines} == {looks[y][1]}
     # Better, open, worse, open: each has a marker and a colour.
     assert looks[1] == looks[3]
     assert len({looks[0], looks[1], looks[2]}) == len({marker for marker, _ in looks.values()}) == 3
     assert [[*line.get_xdata()] for line in axes.lines if [*line.get_ydata()] == [0, 1]] == [[1, 1]]
-    assert axes.get_xscale() == "log"
     assert "(2.000)" in axes.get_xlabel()
     assert "3 seeds" in axes.get_title(loc="left")
     assert "90% confidence" in axes.get_title(loc="left")
     for name in ("changes", "small changes", "changes above the base", "changes twofold"):
-        axis = figures[name].axes[0].xaxis
-        assert 3 <= len(labels_of(axis)) <= 9, name
-        assert not any("e" in text for text in labels_of(axis))
+        assert 3 <= len(labels_of(figures[name].axes[0].xaxis)) <= 9, name
 
 
-def test_parts_stand_in_boxes_and_boxes_beside_each_other(figures):
+def test_parts_stand_in_boxes(figures):
+    """Each part has its name, its note and the colour of its owner, in the frame of one box."""
     [axes] = figures["parts"].axes
-    texts = {text.get_text(): text for text in axes.texts if text.get_text()}
     assert "3 of 7 parts are yours" in axes.texts[0].get_text()
     assert "2 wrong" in axes.texts[0].get_text()
     frames = [patch.get_window_extent() for patch in axes.patches if not patch.get_fill()]
@@ -522,26 +455,13 @@ def test_parts_stand_in_boxes_and_boxes_beside_each_other(figures):
         assert words - {name} == {"mine": {"1 ms"}, "its": {"2 ms"}}.get(name, set())
         owner = {"mine": "yours", "sum": "yours"}.get(name, name)
         fills.setdefault(owner, set()).add(part.get_facecolor())
-        for text, extent in ((text, text.get_window_extent()) for text in inside):
+        for text in inside:
             assert not same_color(text.get_color(), part.get_facecolor())
-            assert box.x0 < extent.x0 < extent.x1 < box.x1
+            assert box.x0 < text.get_window_extent().x0 < text.get_window_extent().x1 < box.x1
     assert [len(colours) for colours in fills.values()] == [1, 1, 1]
     assert len(set.union(*fills.values())) == 3
-    stacks = [texts[name].get_window_extent() for name in ("ENCODER", "DECODER", "TRAINING", "DECODING")]
-    assert stacks[0].x0 < stacks[1].x0 < stacks[2].x0 == stacks[3].x0
-    assert stacks[0].y0 == stacks[1].y0 == stacks[2].y0 > stacks[3].y1
-    # The encoder's result leads to cross-attention: its way ends at the left edge of that box.
-    [way] = [line for line in axes.lines if len(line.get_xdata()) == 5]
-    x, y = axes.transData.transform(way.get_xydata()[-1])
-    title = texts["cross-attention"].get_window_extent()
-    assert title.y0 < y < title.y1
-    assert any(frame.x0 == pytest.approx(x) and frame.y0 < y < frame.y1 for frame in frames)
-    assert sum(text.get_text() == "N layers" for text in axes.texts) == 2
-    brackets = [axes.transData.transform(line.get_xydata()) for line in axes.lines if len(line.get_xdata()) == 4]
-    for points, inside in zip(brackets, (frames[:1], frames[1:3]), strict=True):
-        assert points[0, 1] == pytest.approx(max(frame.y1 for frame in inside))
-        assert points[-1, 1] == pytest.approx(min(frame.y0 for frame in inside))
-        assert points[:, 0].max() < min(frame.x0 for frame in inside)
+    assert {"ENCODER", "DECODER", "TRAINING", "DECODING"} <= {*said(axes.texts)}
+    assert said(axes.texts).count("N layers") == 2
 
 
 @pytest.mark.parametrize("name", ["speed", "our own speed"])
@@ -558,15 +478,11 @@ def test_bars_of_time_and_memory(figures, name):
         expected["median"].append(times[0] / times[1])
         expected["peak"] += [one["peak"] / base["peak"]] if one.get("peak") and base.get("peak") else []
     for axes, what in ((time, "median"), (memory, "peak")):
-        heights = [bar.get_height() for bar in axes.patches]
-        assert heights == pytest.approx(expected[what])
-        assert axes.get_ylim()[1] > 1.1 * max(1, *heights)
-        notes = [text for text in axes.texts if isinstance(text, Annotation)]
-        assert [text.xy[1] for text in notes] == pytest.approx(heights)
-        centres = [bar.get_x() + bar.get_width() / 2 for bar in axes.patches]
-        assert [text.xy[0] for text in notes] == pytest.approx(centres)
+        tops = [(bar.get_x() + bar.get_width() / 2, bar.get_height()) for bar in axes.patches]
+        assert [height for _, height in tops] == pytest.approx(expected[what])
+        np.testing.assert_allclose([text.xy for text in axes.texts if isinstance(text, Annotation)], tops)
         assert labels_of(axes.xaxis) == [*result["configurations"]]
-        assert {*map(round, centres)} == {*range(len(configurations))}
+        assert {round(centre) for centre, _ in tops} == {*range(len(configurations))}
         for one, other in itertools.combinations(axes.patches, 2):
             assert not one.get_window_extent().shrunk(0.98, 1).overlaps(other.get_window_extent().shrunk(0.98, 1))
         assert [line.get_ydata()[0] for line in axes.lines] == [1]
@@ -598,17 +514,8 @@ def test_where_the_time_goes(figures, name):
             assert shown == ([f"{share[kind]:.0%}"] if share[kind] >= 0.045 else [])
     totals = [text for text in parts.texts if isinstance(text, Annotation)]
     assert [text.xy for text in totals] == [(group, pytest.approx(top)) for group, top in stacked.items()]
-    assert parts.get_ylim()[1] > 1.05 * max(1, *stacked.values())
     assert said(parts.get_legend().get_texts()) == kinds[::-1]  # as they are stacked
     assert parts.get_xlabel().startswith("one of 3 workers")
-
-
-@pytest.mark.parametrize(("workers", "words"), [([1, 1], "one worker"), ([3, 1], "one of 1 or 3 workers")])
-def test_the_workers_of_what_was_measured_are_named(workers, words):
-    result = distinct(made_up.result())
-    for configuration, n in zip(result["configurations"].values(), workers, strict=True):
-        configuration["anatomy"]["workers"] = n
-    assert words in plots.speed_bars(result).axes[1].get_xlabel()
 
 
 def test_what_failed_is_left_out():
@@ -641,7 +548,6 @@ def test_growth(figures):
             least = min(value for _, value in points) / 1.5
             all_of_it = [(value, points[-1][1] * (value / points[-1][0]) ** power) for value, _ in points]
             assert [*x] == [value for value, expected in all_of_it if expected > least]
-        assert axes.get_ylim()[1] > 1.2 * max(line.get_ydata().max() for line in axes.lines)  # room for the legend
     # A single curve that is plain is not named.
     assert unknown.lines[0].get_label() == "slope 0.00, expected 2"
     assert not without.lines
@@ -684,7 +590,6 @@ def test_graphs_have_all_arrows_and_a_shortest_path(figures, name):
             if not same_color(colour, "white")
         }
         assert filled == on_path
-        assert axes.get_xlim() == (0.5, 3.5)
 
 
 def test_measurements_of_table_1_beside_theory(figures):
@@ -708,7 +613,6 @@ def test_measurements_of_table_1_beside_theory(figures):
         assert len(axes.get_legend().get_texts()) == 4
     for row, line in zip(rows, gradients.lines, strict=True):
         np.testing.assert_array_equal(line.get_xydata(), [*enumerate(row["gradients"]["norms"])])
-    assert gradients.get_yscale() == "log"
     slopes, speeds, named = (said(axes.get_legend().get_texts()) for axes in (operations, times, paths))
     assert slopes == [f"n^{row['operations']['fit']['n']:.2f}" for row in rows]
     assert speeds == [f"n^{row['time']['slope']:.2f}" for row in rows]

@@ -7,14 +7,11 @@ import numpy as np
 import pytest
 from matplotlib import colormaps, rc_context, rcParams, rcParamsDefault
 from matplotlib.figure import Figure
-from matplotlib.textpath import TextPath
 
 from minitransformer.apps.plots.colours import use_style
 from minitransformer.apps.plots.fonts import face_for
 from minitransformer.apps.plots.heatmap import draw, name_columns, name_rows, text_inches
 from minitransformer.apps.plots.saving import save
-
-LAYERS = ("self-attention", "recurrent", "convolutional", "restricted self-attention")
 
 
 def test_where_names_are_thinned_out_each_stands_at_its_own_row_or_column():
@@ -60,26 +57,17 @@ def test_texts_are_measured_in_inches_and_the_largest_counts():
         box = figure.text(0, 0, label, size=36).get_window_extent()
         width, height = text_inches([label, *others], 36, face)
         assert (width, height) == pytest.approx((box.width / 50, box.height / 50), rel=0.05)
-        assert width == pytest.approx(TextPath((0, 0), label, size=36).get_extents().width / 72, rel=0.15)
         assert text_inches([label, *others], 36, face, rotation=90) == pytest.approx((height, width), rel=0.05)
-
-
-def brightness(colours):
-    """Return how bright colours are, from 0 to 1."""
-    return colours[:, :3] @ [0.2126, 0.7152, 0.0722]
 
 
 @pytest.mark.parametrize("name", ["attention", "signed", "magnitude"])
 def test_colour_maps_are_white_at_0_and_darker_the_further_from_it(name):
-    right = brightness(colormaps[name](np.linspace(0.5 if name == "signed" else 0, 1, 65)))
-    assert right[0] == pytest.approx(1, abs=0.01)
-    assert (np.diff(right) < 0).all()
-    assert right[-1] < 0.3
-    if name == "signed":  # one hue on each side
-        left = colormaps[name](np.linspace(0.5, 0, 65))
-        assert (np.diff(brightness(left)) < 0).all()
-        assert (left[1:, 2] > left[1:, 0]).all()
-        assert colormaps[name](1.0)[2] < colormaps[name](1.0)[0]
+    sides = [np.linspace(0.5, 1, 65), np.linspace(0.5, 0, 65)] if name == "signed" else [np.linspace(0, 1, 65)]
+    for side in sides:
+        brightness = colormaps[name](side)[:, :3] @ [0.2126, 0.7152, 0.0722]
+        assert brightness[0] == pytest.approx(1, abs=0.01)
+        assert (np.diff(brightness) < 0).all()
+    assert name != "signed" or not np.allclose(colormaps[name](0.0), colormaps[name](1.0), atol=0.3)
 
 
 def test_the_style_of_the_tutorials(tmp_path):
@@ -88,17 +76,10 @@ def test_the_style_of_the_tutorials(tmp_path):
         files = [tmp_path / name for name in ("one.svg", "two.svg")]
         for file in files:
             figure = Figure()
-            axes = figure.add_subplot()
-            axes.plot([0, 1], [0, 1], label="a", clip_on=True)
-            legend = axes.legend()
+            figure.add_subplot().plot([0, 1], [0, 1], label="a", clip_on=True)
+            figure.axes[0].legend()
             figure.savefig(file, metadata={"Date": None})
-        image = Figure().add_subplot().imshow(np.eye(2))
         colours = rcParams["axes.prop_cycle"].by_key()["color"]
     assert files[0].read_bytes() == files[1].read_bytes()
     assert ">a</text>" in files[0].read_text(encoding="utf-8")  # texts stay texts
-    assert not any(axes.spines[side].get_visible() for side in ("top", "right"))
-    assert not legend.get_frame_on()
-    assert figure.get_layout_engine() is not None
-    assert image.get_cmap().name == "magnitude"
-    assert image.get_interpolation() == "nearest"
     assert len({*colours}) == len(colours) == 7
