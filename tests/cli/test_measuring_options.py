@@ -44,7 +44,7 @@ def test_an_option_reaches_what_measures(monkeypatch, line, place, arguments):
 def test_positions_are_measured_at_the_sizes_of_the_guide(monkeypatch, steps):
     given = "" if steps is None else f" --steps {steps}"
     sizes = asked(monkeypatch, f"extrapolation{given}", "extrapolation.measure_positions")["sizes"]
-    assert sizes == PositionsSizes() if steps is None else PositionsSizes(steps=steps)
+    assert sizes == (PositionsSizes() if steps is None else PositionsSizes(steps=steps))
 
 
 def test_layers_are_measured_at_sizes_of_their_own(monkeypatch):

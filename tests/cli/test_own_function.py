@@ -50,8 +50,10 @@ def test_a_right_gradient_is_a_table_of_cases(gradcheck, tmp_path):
 
 
 def test_a_wrong_gradient_ends_with_status_1_and_its_report(gradcheck):
-    status, out, _ = gradcheck("own_layers:project", *SIGNATURE, "--backward", "own_layers:wrong")
+    status, out, _ = gradcheck("own_layers:project", *SIGNATURE, "--backward", "own_layers:wrong", "--plot", "p.png")
     assert status == 1
+    first = re.search(r"^(\S.*?)  +wrong", out, re.M)[1]
+    assert re.search(rf"^the picture of {first} is p\.png$", out, re.M)  # of the first failure
     assert re.search(r"^T = 1 +wrong +w\[", out, re.M)
     assert "T = 1: project: the gradient is WRONG\n  cause: the sign is wrong" in out
     assert "T = 0: " not in out
