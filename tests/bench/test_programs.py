@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from minitransformer.apps.bench import growth, scaling
+from minitransformer.apps.bench import growth, program, scaling
 from minitransformer.apps.bench.growth import Axis, Curve, measure_growth
 from minitransformer.apps.bench.machine import machine_memory, peak_memory, peak_share, resident_memory
 from minitransformer.apps.bench.program import command
@@ -22,14 +22,16 @@ pytestmark = pytest.mark.numpy_only("measures the processor, in processes that c
 TINY = Workload().changed(d_model=8, n_heads=2, n_layers=1, d_ff=12, vocabulary=11, batch=4, length=5)
 
 
-def test_ours_answers():
-    with Process(command("ours", TINY, 2)) as process:
-        assert process.read()["ready"]["workers"] == 2
-        for times in (1, 3):
-            answer = process.ask(times)
-            assert len(answer["seconds"]) == times
-            assert all(seconds > 0 for seconds in answer["seconds"])
-            assert answer["peak"] is None or answer["peak"] > 10**7
+@pytest.mark.parametrize(("name", "workers"), [("ours", 2), ("growth", 2), ("anatomy", 1), ("ours-greedy", 1),
+                                                ("ours-beam", 1)])  # fmt: skip
+def test_each_program_does_as_many_steps_as_it_is_asked(name, workers):
+    told = {"program": name, "workload": TINY.flat(), "workers": workers, "backend": "numpy"}
+    with program.prepare(told) as (turn, description):
+        assert len(turn(3)["seconds"]) == 3
+    assert description["workers"] == workers
+    assert ("sentences" in description) == ("ours-" in name)
+    assert ("resident" in description) == (name == "growth")
+    assert ("products" in description) == (name == "anatomy")
 
 
 def test_a_program_that_cannot_run_says_why():

@@ -1,7 +1,5 @@
 """What is computed from the answers, and how it reads."""
 
-import json
-
 import made_up
 import pytest
 from toml_cases import cases_from_toml
@@ -65,8 +63,3 @@ def test_the_report_goes_without_pytorch_and_without_an_anatomy():
 @cases_from_toml
 def test_short_times_have_three_digits(seconds, words):
     assert duration(seconds) == words
-
-
-def test_results_are_plain_values():
-    for result in (made_up.result(compiled=0.05), made_up.growth(), made_up.decoding()):
-        assert json.loads(json.dumps(result)) == result

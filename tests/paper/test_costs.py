@@ -85,14 +85,6 @@ def test_where_a_ratio_is_one(lengths, ratios, expected):
     assert [*filter(None, [equal_at(lengths, ratios)])] == pytest.approx(expected)
 
 
-def test_the_layers_that_are_timed_have_the_same_inputs_and_outputs(monkeypatch):
-    monkeypatch.setattr(costs, "BATCH", 2)
-    layers = costs._layers_to_time(EXAMPLE)
-    assert list(layers) == ["self-attention", "with projections", "recurrent"]
-    assert {layer()[0].shape for layer in layers.values()} == {(2, 32, 16)}
-    assert {str(layer()[0].dtype) for layer in layers.values()} == {"float32"}
-
-
 def test_a_turn_in_which_the_machine_is_slow_changes_no_ratio(monkeypatch):
     monkeypatch.setattr(costs, "TIMED", (8, 16, 32))
     monkeypatch.setattr(costs, "TURNS", 3)

@@ -69,23 +69,6 @@ def test_heads_with_tasks_differ_and_shuffled_heads_do_not(maps):
     assert heads.compare_heads(equal, np.random.default_rng(0), shuffles=19)["p"] == 1
 
 
-def test_disjoint_heads_differ_by_one_bit():
-    maps = [np.stack([np.broadcast_to(at(o, 4)[1:], (3, 3, 4)) for o in (0, -1)], axis=1)]
-    found = heads.compare_heads(maps, np.random.default_rng(0), shuffles=3)
-    assert found["same sentence"] == pytest.approx(1)
-    assert found["mean maps"] == pytest.approx(1)
-
-
-def test_heads_without_tasks_are_told_from_shuffled_ones_as_seldom_as_p_says():
-    rng = np.random.default_rng(1)
-    ps = []
-    for _ in range(40):
-        maps = [np.stack([content_maps(rng, 6, 3) for _ in range(2)], axis=1)]
-        ps.append(heads.compare_heads(maps, rng, shuffles=19)["p"])
-    assert 0.3 < np.mean(ps) < 0.75
-    assert np.mean(np.array(ps) <= 0.2) < 0.45
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("heads") / "run"

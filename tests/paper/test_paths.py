@@ -67,7 +67,3 @@ def test_arrows_are_what_a_position_reads():
 def test_chains_and_paths_grow_as_the_table_says(name):
     assert paths._sequential(name)["fit"] == pytest.approx({"n": LAYERS[name].sequential}, abs=0.1)
     assert paths._paths(name)["fit"] == pytest.approx(LAYERS[name].path, abs=0.1)
-
-
-def test_the_layers_of_the_table_are_those_of_the_graphs():
-    assert LAYERS.keys() == GRAPHS.keys()

@@ -12,7 +12,6 @@ from minitransformer.apps.paper.recall import (
     accuracy_by_position,
     draw_batch,
     train,
-    train_at_best_rate,
 )
 from minitransformer.apps.paper.recall_model import RecallModel, RecallSizes, chance, reach
 
@@ -45,14 +44,6 @@ def test_a_layer_reaches_exactly_as_far_as_is_said(kind, layers, k, r):
     reached = [bool((x.grad[:, s] != 0).any()) for s in range(sizes.n)]
     far = reach(kind, sizes)
     assert reached == [s <= t and (far is None or t - s <= far) for s in range(sizes.n)]
-
-
-def test_reaches_of_known_sizes():
-    sizes = RecallSizes(layers=2, k=4, r=4)
-    assert reach("convolutional", sizes) == 3 * 1 + 3 * 4
-    assert reach("convolutional", replace(sizes, layers=3, k=2)) == 1 + 2 + 4
-    assert reach("restricted self-attention", sizes) == 4 + 4
-    assert reach("self-attention", sizes) is reach("recurrent", sizes) is None
 
 
 def test_all_kinds_have_as_many_parameters():
@@ -92,24 +83,6 @@ def test_positions_that_were_never_trained_stay_as_they_were():
     assert moved[:24].all()
     assert not moved[24:].any()
     assert accuracy_by_position(model, SMALL, 1, n=48).shape == (47,)
-
-
-@pytest.mark.parametrize("best", range(3))
-def test_the_best_rate_is_that_of_all_seeds(monkeypatch, best):
-    """Each rate is tried with the first seed, then the best one alone with the others."""
-    rates, seeds, calls = (0.1, 0.2, 0.3), (4, 7, 5), []
-
-    def train(model, sizes, distance, rate, seed):
-        calls.append((model, rate, seed, distance))
-        last = (rate != rates[best]) + seed / 10
-        return [100.0] * 5 + [last + 0.5] * 10 + [last - 0.5] * 10  # the mean of the last 20 is asked for
-
-    monkeypatch.setattr(recall, "train", train)
-    monkeypatch.setattr(recall, "accuracy_by_position", lambda model, sizes, distance, n: (model, distance, n))
-    found = train_at_best_rate(lambda seed: f"model {seed}", SMALL, 3, rates, seeds, n=9)
-    others = [("model 7", rates[best], 7, 3), ("model 5", rates[best], 5, 3)]
-    assert calls == [("model 4", rate, 4, 3) for rate in rates] + others
-    assert found == (rates[best], pytest.approx([0.4, 0.7, 0.5]), [(f"model {seed}", 3, 9) for seed in seeds])
 
 
 def test_every_seed_and_distance_has_sentences_of_its_own(monkeypatch):
