@@ -69,6 +69,19 @@ def places(module):
     return found
 
 
+def putting(module):
+    """Return a function that puts tensors where the parameters of a module are now."""
+    owners = places(module)
+    holders = [owners[id(parameter)] for parameter in module.parameters()]
+
+    def put(tensors):
+        for holder, tensor in zip(holders, tensors, strict=True):
+            for owner, name in holder:
+                setattr(owner, name, tensor)
+
+    return put
+
+
 def slope(model, objective, key, direction, source=SOURCE, target=TARGET, h=1e-5):
     """Return the central difference of the objective, with a value inside a forward pass moved along a direction."""
 

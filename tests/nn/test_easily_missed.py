@@ -8,7 +8,7 @@ from toml_cases import cases_from_toml, toml_table
 
 import minitransformer as mt
 from minitransformer.arrays import asarray, to_numpy
-from minitransformer.nn.module import check_sizes, xavier
+from minitransformer.nn.module import xavier
 from minitransformer.nn.options import ModelOptions
 
 SIZES = {"d_model": 6, "n_heads": 2, "n_layers": 2, "d_ff": 7, "dropout": 0.0, "dtype": "float64"}
@@ -144,11 +144,6 @@ def test_a_decoder_alone_is_the_one_in_plain_numpy(options):
     assert list(found) == ["decoder"]
     for layer, expected in zip(found["decoder"], maps["decoder"], strict=True):
         np.testing.assert_allclose(layer, expected, rtol=1e-10, atol=1e-12)
-    cache = model.new_cache(len(TARGET))
-    for place in range(TARGET.shape[1]):
-        step = to_numpy(model.step(TARGET[:, place : place + 1], cache)[:, 0])
-        if (TARGET[:, : place + 1] != 0).all():
-            np.testing.assert_allclose(step, logits[:, place], rtol=1e-10, atol=1e-12)
 
 
 @variants
@@ -160,20 +155,6 @@ def test_the_model_is_the_one_in_plain_numpy(options):
     for kind, layers in maps.items():
         for layer, expected in zip(found[kind], layers, strict=True):
             np.testing.assert_allclose(layer, expected, rtol=1e-10, atol=1e-14)
-
-
-@variants
-def test_steps_are_the_one_in_plain_numpy_too(options):
-    model = model_of(**options)
-    target = np.array([[1, 5, 4, 4, 7, 3], [1, 2, 8, 3, 3, 5], [1, 3, 5, 7, 4, 8]])
-    cache, rows = model.new_cache(SOURCE), np.arange(3)
-    for place in range(6):
-        logits = to_numpy(model.step(target[rows, place, None], cache))[:, 0]
-        expected = reference(model, SOURCE[rows], target[rows, : place + 1])[0][:, -1]
-        np.testing.assert_allclose(logits, expected, rtol=1e-10, atol=1e-12)
-        if place == 2:  # the first sentence has ended, and the last one comes into its place
-            rows = rows[cache.select(np.array([False, True, True]))]
-            assert rows.tolist() == [2, 1]
 
 
 @cases_from_toml
@@ -212,50 +193,6 @@ def test_weights_and_dropout_follow_the_seed_each():
         np.testing.assert_array_equal(values, same[name])
         if np.ptp(values):  # biases and gains begin as zeros and ones
             assert not np.array_equal(values, other[name]), name
-
-
-def test_two_seeds_drop_out_other_entries():
-    first, other = (mt.nn.Transformer(9, 9, **SIZES | {"dropout": 0.4}, seed=seed) for seed in (5, 6))
-    other.load_state_dict(first.state_dict())
-    assert not np.array_equal(to_numpy(first(SOURCE, TARGET).data), to_numpy(other(SOURCE, TARGET).data))
-    np.testing.assert_array_equal(
-        to_numpy(first.eval()(SOURCE, TARGET).data), to_numpy(other.eval()(SOURCE, TARGET).data)
-    )
-
-
-@pytest.mark.parametrize("norm", ["post", "pre", "rms"])
-def test_embeddings_encoder_and_decoder_drop_out_entries(norm):
-    model = model_of(norm=norm, n_layers=1).options.changed(dropout=0.5)
-    model = mt.nn.Transformer(9, 9, model)
-
-    def draws(function):
-        rng = np.random.default_rng(0)
-        before = rng.bit_generator.state
-        value = function(rng)
-        return rng.bit_generator.state != before, value
-
-    drawn, embedded = draws(lambda rng: model.source_embedding(SOURCE, rng))
-    assert drawn
-    assert 0 < (to_numpy(embedded.data) == 0).mean() < 1
-    plain = model.source_embedding(SOURCE)
-    for stack, inputs in ((model.encoder, (plain,)), (model.decoder, (plain, plain))):
-        drawn, found = draws(lambda rng, stack=stack, inputs=inputs: stack(*inputs, rng=rng))
-        assert drawn
-        assert not np.array_equal(to_numpy(found.data), to_numpy(stack(*inputs).data))
-    alone, whole = (np.random.default_rng(0) for _ in range(2))
-    model.source_embedding(SOURCE, alone)
-    model.encode(SOURCE, whole)
-    assert alone.bit_generator.state != whole.bit_generator.state
-
-
-def test_a_generator_that_is_given_is_drawn_from_in_either_mode():
-    model = mt.nn.Transformer(9, 9, **SIZES | {"dropout": 0.4})
-    model.train()
-    one = model(SOURCE, TARGET, np.random.default_rng(1)).numpy()
-    assert model.training
-    model.eval()
-    np.testing.assert_array_equal(one, model(SOURCE, TARGET, np.random.default_rng(1)).numpy())
-    assert not model.training
 
 
 # What is drawn, named and refused
@@ -301,74 +238,6 @@ def test_a_new_attention_layer_is_nearly_a_mean():
     expected = (weights**2).sum(axis=1).mean() + 1 / 64  # tutorial 19, equation (4)
     found = np.mean([size_after(mt.nn.MultiHeadAttention, 64, 8, seed)[0] for seed in range(5)])
     assert found == pytest.approx(expected, rel=0.15)
-
-
-def test_sizes_of_heads():
-    def sizes(**options):
-        options = ModelOptions(**options)
-        return options.key_size, options.value_size
-
-    assert sizes(d_model=6, n_heads=2) == (3, 3)
-    assert sizes(d_model=6, n_heads=2, d_k=1) == (1, 3)
-    assert sizes(d_model=6, n_heads=2, d_v=5) == (3, 5)
-    assert sizes(d_model=5, n_heads=2, d_k=4) == (4, 4)
-    with pytest.raises(ValueError, match="d_model 5 is not divisible by n_heads 2"):
-        ModelOptions(d_model=5, n_heads=2)
-    with pytest.raises(ValueError, match="found True"):
-        check_sizes("a model", n=True)
-
-
-def test_attention_in_blocks_has_the_size_that_was_asked_for():
-    options = ModelOptions(d_model=4, n_heads=2, attention_block=3)
-    attention = mt.nn.MultiHeadAttention(options, np.random.default_rng(0))
-    (saved,) = attention(mt.Tensor(np.zeros((1, 5, 4), "float32")))._node.backward.args
-    assert saved[-1][3] == (None, False, 3, None)  # of the attention: mask, causal, block_size and bias
-
-
-@pytest.mark.parametrize("wanted", [(True, False), (False, True)])
-def test_whichever_input_wants_a_gradient_the_function_runs_again(wanted):
-    inputs, runs = [mt.Tensor([2.0, 3.0], requires_grad=w) for w in wanted], []
-
-    def product(a, b):
-        runs.append(1)
-        return a * b
-
-    mt.nn.recompute(product, *inputs).sum().backward()
-    assert len(runs) == 2
-    for x, w in zip(inputs, wanted, strict=True):
-        assert (x.grad is not None) == w
-
-
-def test_maps_refuse_a_gradient_that_is_wanted():
-    model = model_of()
-    with pytest.raises(RuntimeError, match="no gradient flows past recorded maps"):
-        model.encode(SOURCE, maps=[])
-    with mt.no_grad():
-        model.encode(SOURCE, maps=[])
-
-
-def test_which_tables_are_one():
-    shared, half = (mt.nn.Transformer(9, 9, **SIZES, share_embeddings=share) for share in (True, "target"))
-    assert shared.source_embedding.table is shared.target_embedding.table is shared.output
-    assert half.source_embedding.table is not half.target_embedding.table
-    assert half.target_embedding.table is half.output
-    assert len(shared.parameters()) == len(half.parameters()) - 1
-    assert [name for name, _ in shared.named_parameters() if "embedding" in name] == ["source_embedding.table"]
-    float32 = mt.nn.Transformer(9, 9, **SIZES | {"dtype": "float32"}).eval()
-    assert float32.source_embedding(SOURCE).dtype == float32(SOURCE, TARGET).dtype == np.float32
-
-
-def test_a_state_is_a_copy_and_is_loaded_as_a_whole_or_not_at_all():
-    model = model_of()
-    state, whole = model.state_dict(), {name: values.copy() for name, values in model.state_dict().items()}
-    state["source_embedding.table"][...] = 7
-    np.testing.assert_array_equal(model.state_dict()["source_embedding.table"], whole["source_embedding.table"])
-    last = list(state)[-1]
-    for wrong in (state | {"another": np.ones(2)}, state | {last: np.ones((3, 3, 3))}):
-        with pytest.raises(ValueError, match="load_state_dict"):
-            model.load_state_dict(wrong)
-        for name, values in model.state_dict().items():
-            np.testing.assert_array_equal(values, whole[name])
 
 
 def test_each_side_has_ids_of_its_own_vocabulary():

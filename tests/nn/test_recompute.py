@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import minitransformer as mt
-from minitransformer.arrays import to_numpy
 from minitransformer.nn import EncoderLayer, ModelOptions, Transformer, recompute
 from minitransformer.testing import gradcheck
 
@@ -174,52 +173,6 @@ def test_several_steps_of_training_are_the_same(options, dtype):
             optimiser.step(1e-2)
     assert losses[::2] == losses[1::2]
     assert len(set(losses)) == 4
-
-
-def test_every_layer_is_run_again():
-    """The backward passes of the layers are where dropout draws: as many numbers as in the forward pass."""
-    model = model_of(recompute=True)
-    calls = []
-    for stack in (model.encoder, model.decoder):
-        for layer in stack.layers:
-            feed_forward = layer.feed_forward
-
-            def counted(x, inner=feed_forward):
-                calls.append(inner)
-                return inner(x)
-
-            layer.feed_forward = counted
-    loss = loss_of(model)
-    forward = [id(c) for c in calls]
-    loss.backward()
-    assert len(forward) == 6
-    backward = [id(c) for c in calls[6:]]
-    assert backward == forward[::-1]  # from the last layer to the first
-
-
-def test_a_graph_that_is_kept_gives_the_same_gradients_twice():
-    model = model_of(recompute=True)
-    loss = loss_of(model)
-    loss.backward()
-    once = [p.grad.copy() for p in model.parameters()]
-    loss.backward()
-    for parameter, gradient in zip(model.parameters(), once, strict=True):
-        np.testing.assert_allclose(parameter.grad, 2 * gradient, rtol=1e-12, atol=1e-14)
-
-
-def test_maps_and_caches_work_as_without():
-    plain, again = (model_of(recompute=r).eval() for r in (False, True))
-    for kind, maps in plain.attention_maps(SOURCE, TARGET).items():
-        for one, other in zip(maps, again.attention_maps(SOURCE, TARGET)[kind], strict=True):
-            assert np.array_equal(one, other)
-    cache = again.new_cache(SOURCE)
-    parts = [to_numpy(again.step(TARGET[:, i : i + 1], cache)) for i in range(4)]
-    expected = plain(SOURCE, TARGET).numpy()
-    np.testing.assert_allclose(np.concatenate(parts, axis=1)[TARGET != 0], expected[TARGET != 0], rtol=0, atol=1e-12)
-    with pytest.raises(RuntimeError, match="no_grad"):
-        again.encode(SOURCE, maps=[])
-    with pytest.raises(RuntimeError, match="no_grad"):
-        again.decode(TARGET, again.encode(SOURCE), self_maps=[])
 
 
 def peak(recompute, n_layers):

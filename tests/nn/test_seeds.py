@@ -50,15 +50,6 @@ def test_the_layers_of_a_stack_drop_other_entries():
     assert all(not np.array_equal(one, other) for one, other in combinations(drawn, 2))
 
 
-def test_weights_in_float16_are_widened_without_a_change():
-    model = model_of()
-    state = {name: value.astype("float16") for name, value in model.state_dict().items()}
-    model.load_state_dict(state)
-    for name, value in model.state_dict().items():
-        assert value.dtype == np.float32
-        np.testing.assert_array_equal(value, state[name].astype("float32"))
-
-
 def train(model, adam):
     """Return the losses of a few steps."""
     losses, batch = [], Batch(IDS, IDS, IDS)
