@@ -554,8 +554,6 @@ def test_shared_embeddings_are_one_parameter(share, vocabularies, tables):
     assert model.output.shape == (vocabularies[1], 6)
 
 
-
-
 def test_names_are_the_way_to_the_parameter():
     model = model_of(n_layers=2, attention_bias=True, norm="pre", positions="learned", share_embeddings=False)
     names = dict(model.named_parameters())
@@ -616,8 +614,6 @@ def test_sqrt_d_model_times_the_table_plus_the_waves():
 
 
 # What is refused
-
-
 
 
 def test_options_are_handed_down_whole():
