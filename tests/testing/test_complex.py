@@ -6,7 +6,6 @@ import os
 import numpy as np
 import pytest
 
-import minitransformer as mt
 from minitransformer.testing import check, examine
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -20,8 +19,12 @@ def product(z, w):
     return z * z * w
 
 
+def right_for_z(z, w, d_y):
+    return np.conj(2 * z * w) * d_y
+
+
 def product_backward(z, w, d_y):
-    return np.conj(2 * z * w) * d_y, (np.conj(z * z) * d_y).sum(axis=0)
+    return right_for_z(z, w, d_y), (np.conj(z * z) * d_y).sum(axis=0)
 
 
 @TYPES
@@ -54,53 +57,27 @@ def test_right_gradients(name):
 
 
 CONJUGATE = "return d_z = dL/dRe(z) + i dL/dIm(z)"
-WRONG = {
-    "conjugate": (
-        lambda z, w, d_y: (np.conj(product_backward(z, w, d_y)[0]), product_backward(z, w, d_y)[1]),
-        CONJUGATE,
-    ),
-    "half of it": (
-        lambda z, w, d_y: (0.5 * np.conj(product_backward(z, w, d_y)[0]), product_backward(z, w, d_y)[1]),
-        "0.5 times the complex conjugate",
-    ),
-    "without a conjugate": (
-        lambda z, w, d_y: (2 * z * w * d_y, product_backward(z, w, d_y)[1]),
-        "the derivative lacks a complex conjugate",
-    ),
-    "a factor": (
-        lambda z, w, d_y: (1j * product_backward(z, w, d_y)[0], product_backward(z, w, d_y)[1]),
-        "1j times",
-    ),
-    "a real factor": (
-        lambda z, w, d_y: (1.5 * product_backward(z, w, d_y)[0], product_backward(z, w, d_y)[1]),
-        "1.5 times",
-    ),
-    "the real part": (
-        lambda z, w, d_y: (product_backward(z, w, d_y)[0].real, product_backward(z, w, d_y)[1]),
-        "z.imag",
-    ),
+WRONG = {  # the gradient of z, and words of the cause
+    "conjugate": (lambda z, w, d_y: np.conj(right_for_z(z, w, d_y)), CONJUGATE),
+    "half of it": (lambda z, w, d_y: 0.5 * np.conj(right_for_z(z, w, d_y)), "0.5 times the complex conjugate"),
+    "without a conjugate": (lambda z, w, d_y: 2 * z * w * d_y, "the derivative lacks a complex conjugate"),
+    "a factor": (lambda z, w, d_y: 1j * right_for_z(z, w, d_y), "1j times"),
+    "a real factor": (lambda z, w, d_y: 1.5 * right_for_z(z, w, d_y), "1.5 times"),
+    "the real part": (lambda z, w, d_y: right_for_z(z, w, d_y).real, "z.imag"),
 }
 
 
 @TYPES
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_gradients_and_their_causes(name, dtype):
-    backward, cause = WRONG[name]
+    for_z, cause = WRONG[name]
+
+    def backward(z, w, d_y):
+        return for_z(z, w, d_y), product_backward(z, w, d_y)[1]
+
     report = examine(product, backward=backward, inputs=[Z.astype(dtype), W.astype(dtype)])
     assert report.verdict == "wrong"
     assert cause in report.cause
-
-
-def test_a_wrong_entry_reads_well():
-    def backward(z, w, d_y):
-        d_z, d_w = product_backward(z, w, d_y)
-        d_z[1, 2] += 1j
-        return d_z, d_w
-
-    report = examine(product, backward=backward, inputs=[Z, W])
-    assert (report.worst.input, report.worst.index) == ("z.imag", (1, 2))
-    assert report.worst.found - report.worst.expected == pytest.approx(1)
-    assert "input z.imag, shape (2, 3): 1 of 6 entries wrong, the worst at [1, 2]" in str(report)
 
 
 def test_a_conjugated_gradient_of_the_output():
@@ -109,26 +86,6 @@ def test_a_conjugated_gradient_of_the_output():
 
     report = examine(lambda x: np.exp(1j * x), backward=backward, inputs=[Z.real])
     assert report.cause == "the gradient would be right for the complex conjugate of d_output"
-
-
-def test_our_tensors_are_real():
-    with pytest.raises(TypeError, match="expected numbers, found ndarray of complex128") as error:
-        examine(lambda z: mt.tanh(z), inputs=[Z])
-    assert "backward=" in error.value.__notes__[0]
-
-
-def test_what_is_not_finite_and_what_differs():
-    calls = []
-
-    def noisy(z):
-        calls.append(1)
-        return z + 1j * len(calls)
-
-    report = examine(lambda z: z / 0, backward=lambda z, d_y: d_y, inputs=[Z])
-    assert report.cause.startswith("the output y.real is ")
-    report = examine(noisy, backward=lambda z, d_y: d_y, inputs=[Z])
-    assert report.verdict == "nondeterministic"
-    assert report.cause.startswith("the output y.imag at [0, 0] is ")
 
 
 def test_the_gradient_of_the_output_is_given():

@@ -9,8 +9,6 @@ import minitransformer as mt
 from minitransformer import Operation
 from minitransformer.testing import examine, prove, sweep
 
-ONES = np.ones((2, 3))
-
 
 class Counted:
     """A function that counts its calls, and those of them that were not at the first inputs."""

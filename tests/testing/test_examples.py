@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import minitransformer as mt
-from minitransformer.testing import examples, examples_of_signature
+from minitransformer.testing import examples
 from minitransformer.testing.case import is_float
 
 TIED = ("tied", "far from 0", "±10,000")
@@ -52,18 +52,3 @@ def test_examples_have_names_and_are_the_same_each_time_for_a_seed(name):
             if is_float(x):
                 np.testing.assert_array_equal(x, y)
                 assert (x != z).any()
-
-
-@pytest.mark.parametrize(
-    ("signature", "shapes"),
-    [
-        ("(..., T, 12), (12, D)", [(12, 5), (12, 5), (12, 5), (12, 1), (12, 5), (12, 0), (12, 5)]),
-        ("(..., T), (T, D), T >= 1", [(4, 5), (4, 5), (1, 5), (4, 1), (4, 0), (4, 5)]),
-        ("(T), (D)", [(3,), (3,), (1,), (3,), (0,), (3,)]),
-    ],
-)
-def test_a_signature_gives_sizes_that_differ_and_each_size_1_and_0_where_it_is_allowed(signature, shapes):
-    cases = examples_of_signature(signature)
-    assert [e.inputs[1].shape for e in cases] == shapes
-    assert ("T = 0" in [e.case for e in cases]) == ("T >= 1" not in signature)
-    assert all(x.strides[-1] < 0 for x in cases[-1].inputs)  # views

@@ -11,7 +11,6 @@ import minitransformer as mt
 from minitransformer import Operation, Tensor
 from minitransformer.arrays import asarray
 from minitransformer.testing import GradientError, examine, strategies
-from minitransformer.testing.case import Case
 from minitransformer.testing.gradcheck import gradcheck
 
 RNG = np.random.default_rng(1)
@@ -54,18 +53,6 @@ def test_right_gradients_pass(name):
     assert report.inputs[0].comparisons >= min(x.size, 256)
 
 
-def test_softmax_of_scores_of_ten_thousand_passes():
-    # It changes over a length of 1 where its input is 1e4, so a step in proportion to the input is far too long.
-    x = np.array([[1e4, 1e4 - 1.5, 1e4 - 4, -1e4], [1e4, 1e4, -1e4, 3.0]])
-    gradcheck(mt.ops.softmax, (x,))
-    wrong = operation(
-        lambda x: mt.ops.softmax(x).data,
-        lambda x, d: 1.001 * mt.ops.softmax.backward((mt.ops.softmax(x).data, -1), d)[0],
-    )
-    with pytest.raises(AssertionError, match=r"1\.001 times"):
-        gradcheck(wrong, (x,))
-
-
 def one_wrong_entry(x, d):
     gradient = 2 * x * d
     gradient[12, 34] *= 1.01  # entry 1234 of 40 x 100
@@ -79,30 +66,13 @@ def unknown_at(*places):
 
 WRONG = {
     "zero": (lambda x: x * x, lambda x, d: 0 * x, normal(3, 4), r"backward +-?0\n"),
-    "transposed": (lambda x: x * x, lambda x, d: (2 * x * d).T, normal(4, 4), "transposed"),
-    "twice": (lambda x: x * x, lambda x, d: 4 * x * d, normal(3, 4), "2 times"),
-    "divided by the batch": (lambda x: x * x, lambda x, d: 2 * x * d / 3, normal(3, 4), "0.333333 times"),
     "slightly too large": (lambda x: x * x, lambda x, d: 2 * x * d * (1 + 3e-7), normal(3, 4), "relative error"),
-    "sign": (lambda x: x * x, lambda x, d: -2 * x * d, normal(3, 4), "sign"),
     "a missing sum": (
         lambda x: x - x.mean(axis=1, keepdims=True),
         lambda x, d: d,
         normal(3, 4),
         "axis 1 is off by the same amount",
     ),
-    "softmax without its sum": (
-        lambda x: mt.ops.softmax(x).data,
-        lambda x, d: d * mt.ops.softmax(x).data,
-        normal(2, 5),
-        "relative error",
-    ),
-    "set instead of added": (
-        lambda x: x[[0, 0, 1]],
-        lambda x, d: np.stack([d[1], d[2]]),
-        normal(2, 3),
-        "relative error",
-    ),
-    "without the cotangent": (np.sin, lambda x, d: np.cos(x), normal(3, 4), "relative error"),
     "one wrong entry of 4000": (lambda x: x * x, one_wrong_entry, normal(40, 100), "8 directions. wrong"),
     "tiny": (lambda x: 1e-7 * np.sin(x), lambda x, d: 0 * x, normal(3), r"backward +-?0\n"),
     "very tiny": (lambda x: 1e-30 * np.sin(x), lambda x, d: 1e-30 * d, normal(3), "relative error"),
@@ -158,17 +128,6 @@ def test_one_wrong_entry_anywhere_is_caught(data):
     assert f"at {[int(i) for i in np.unravel_index(place, x.shape)]}" in str(caught.value)
 
 
-def test_the_worst_of_entries_and_directions_is_shown():
-    def backward(x, d):
-        gradient = 2 * x * d
-        gradient[3, 34] *= 1.01
-        return gradient
-
-    with pytest.raises(AssertionError) as caught:
-        gradcheck(operation(lambda x: x * x, backward), (normal(6, 50),), max_entries=300)
-    assert "1 of 300 entries wrong, the worst at [3, 34]" in str(caught.value)
-
-
 # Kinks
 
 
@@ -178,40 +137,7 @@ def test_kinks_are_reported_and_their_subgradients_pass():
     assert "kinks at [0, 0], [1, 1]" in str(report)
 
 
-@pytest.mark.parametrize("share", [-1.0, -1e-5, 1.00001, 2.0])
-def test_a_number_outside_both_slopes_is_no_subgradient(share):
-    relu = operation(lambda x: np.maximum(x, 0), lambda x, d: d * np.where(x == 0, share, x > 0))
-    with pytest.raises(AssertionError, match="on one side") as caught:
-        gradcheck(relu, (np.array([1.0, 0.0]),))
-    assert "at [1]" in str(caught.value)
-
-
-@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
-def test_every_subgradient_is_one(share):
-    relu = operation(lambda x: np.maximum(x, 0), lambda x, d: d * np.where(x == 0, share, x > 0))
-    gradcheck(relu, (np.array([1.0, 0.0]),))
-
-
-def test_a_slight_kink_is_one_too():
-    function = operation(lambda x: x + 1e-3 * np.maximum(x, 0), lambda x, d: d * (1 + 1e-3 * (x > 0)))
-    assert gradcheck(function, (np.zeros(1),)).inputs[0].kinks == [(0,)]
-
-
-def test_beside_a_kink_the_gradient_is_held_to_its_own_side():
-    x = np.array([1e-4, -1e-4])
-    gradcheck(lambda x: x.relu(), (x,))
-    half = operation(lambda x: np.maximum(x, 0), lambda x, d: d * 0.5)
-    with pytest.raises(AssertionError, match="2 of 2 entries wrong"):
-        gradcheck(half, (x,))
-
-
 # What cannot be checked
-
-
-def test_randomness_is_refused():
-    rng = np.random.default_rng(0)
-    with pytest.raises(ValueError, match="two values"):
-        gradcheck(lambda x: mt.ops.dropout(x, 0.5, rng), (normal(5, 5),))
 
 
 def changing(values):
@@ -234,28 +160,6 @@ def test_a_second_value_must_be_the_first_one(function):
         gradcheck(function, (normal(5),))
 
 
-def test_the_second_call_is_looked_at_whatever_the_third_gives():
-    plain = changing([2.0, 3.0])
-    with pytest.raises(ValueError, match="two values"):
-        gradcheck(lambda x: x * 2.0 if x.requires_grad else plain(x), (normal(5),))
-
-
-def test_a_gradient_of_another_shape_is_refused_whatever_the_core_says(monkeypatch):
-    monkeypatch.setattr(Case, "pull_back", lambda *_: {0: np.zeros(2)})
-    with pytest.raises(AssertionError, match=r"input x has shape \(2,\).*\(3,\)"):
-        gradcheck(lambda x: x * x, (normal(3),), names=["x"])
-
-
-@pytest.mark.parametrize("write", [lambda x: x.__imul__(2), lambda x: x.__setitem__(0, 7.0)])
-def test_writing_into_an_input_is_caught(write):
-    def careless(x):
-        write(x.data)
-        return x * x
-
-    with pytest.raises(AssertionError, match="scores"):
-        gradcheck(careless, (normal(3),), names=["scores"])
-
-
 def test_float32_lists_and_tensors_are_checked_in_float64():
     for x in (np.float32([0.1, 0.2]), [0.1, 0.2], Tensor([0.1, 0.2])):
         assert gradcheck(lambda x: x.exp(), (x,)).passed
@@ -273,15 +177,6 @@ def test_the_inputs_are_left_alone():
     x.flags.writeable = False
     gradcheck(lambda x: x * x, (x,))
     np.testing.assert_array_equal(x, before)
-
-
-def test_a_constant_cotangent_is_blind_and_the_default_is_not():
-    """Rows of a softmax sum to one, so against ones even a gradient of zero is right."""
-    zero = operation(lambda x: mt.ops.softmax(x).data, lambda x, d: 0 * x)
-    x = normal(2, 5)
-    gradcheck(zero, (x,), d_output=np.ones((2, 5)))
-    with pytest.raises(AssertionError):
-        gradcheck(zero, (x,))
 
 
 @pytest.mark.parametrize("logit", [12.0, 15.0, 20.0, 25.0, 30.0, 35.0, 50.0])
@@ -320,17 +215,6 @@ def test_a_first_step_out_of_the_domain_does_no_harm():
         gradcheck(mt.log, (np.array([1e-5, 1.0, 2.0]),))
 
 
-def test_infinite_entries_take_no_part_in_directions():
-    def backward(x, d):
-        return np.where(np.isfinite(x), 2 * x, 5.0) * d  # where x is infinite nothing can be measured
-
-    x = normal(10)
-    x[3] = np.inf
-    function = operation(lambda x: np.where(np.isfinite(x), x * x, 0.0), backward)
-    report = gradcheck(function, (asarray(x),), max_entries=4)
-    assert report.inputs[0].directions == 8
-
-
 def cancelling(x, s, large):
     return (s * x + large) - large
 
@@ -351,29 +235,6 @@ def test_steps_larger_than_rounding_are_no_slope(size):
     stairs = operation(lambda x: np.floor(1e-3 * x / size) * size, lambda x, d: 1e-3 * d)
     with pytest.raises(GradientError, match="relative error"):
         gradcheck(stairs, (np.array([0.3]),), d_output=np.ones(1))
-
-
-def test_the_guess_is_made_from_what_was_measured():
-    x = normal(6)
-    x[2] = np.inf
-    wrong = operation(
-        lambda x: np.where(np.isfinite(x), x * x, 0.0), lambda x, d: np.where(np.isfinite(x), 4 * x * d, 0.0)
-    )
-    with pytest.raises(GradientError, match=r"guess: .*2 times"):
-        gradcheck(wrong, (asarray(x),))
-
-
-def test_steps_are_as_long_as_the_inputs_are_large():
-    x = np.array([1e9, 2e9, -5e8])
-    gradcheck(operation(lambda x: np.sin(x / 1e9), lambda x, d: np.cos(x / 1e9) / 1e9 * d), (x,))
-    with pytest.raises(GradientError, match="3 of 3 entries wrong"):
-        gradcheck(operation(lambda x: np.sin(x / 1e9), lambda x, d: 1.00001 * np.cos(x / 1e9) / 1e9 * d), (x,))
-
-
-def test_the_worst_error_is_that_of_the_worst_input():
-    report = gradcheck(lambda x, y: x * y + (y + 1e5).log(), (normal(3), normal(3)))
-    errors = [found.worst_error for found in report.inputs]
-    assert min(errors) < report.worst_error == max(errors)
 
 
 def _double(saved, d_y):

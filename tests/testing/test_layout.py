@@ -102,15 +102,3 @@ def test_the_vector_of_an_output_and_its_gradient():
     (name, mask), (other, rest) = output.masks()
     assert (name, other) == ("the output y['a']", "the output y['z']")
     assert mask.tolist() == (~rest).tolist() == [True] * 6 + [False] * 4
-
-
-def test_what_is_no_output():
-    for value, what in [
-        (np.arange(3), "the value is of type int64"),
-        ((np.arange(3), None), r"the value holds y\[0\] \(int64\), y\[1\] \(None\)"),
-        ((), "the value holds nothing"),
-        ("text", "the value is of type str"),
-        ({"a": A, "b": "text"}, r"the output y\['b'\] is of type str"),
-    ]:
-        with pytest.raises(Malformed, match=what):
-            Output(value, host)

@@ -16,7 +16,7 @@ from minitransformer.testing.layout import Output
 from minitransformer.testing.real_case import RealCase
 from minitransformer.testing.report import Report
 
-EPS, EPS32 = 2.0**-52, 2.0**-23
+EPS32 = 2.0**-23
 
 
 def real_case(function, *inputs, backward=lambda *arguments: arguments[-1]):
@@ -37,16 +37,6 @@ def test_options_that_are_generators_start_anew_in_each_call():
 
 
 # --- the cause
-
-
-def test_a_gradient_ignores_that_of_the_output_if_all_inputs_do():
-    def backward(x, w, d_y):
-        return 1.5 * w * d_y, x  # x is d_w for a d_y of ones
-
-    report = verdict(np.multiply, backward, [0.5, -1.0, 2.0], [0.3, 1.2, 0.7], d_output=np.ones(3))
-    assert "1.5 times" in report.cause
-    report = verdict(np.sin, lambda x, d_y: 0 * d_y, [0.5, -1.0, 2.0])
-    assert "zero" in report.cause
 
 
 def test_the_cause_is_that_of_the_input_that_is_wrong_in_the_output_named():
@@ -74,15 +64,6 @@ def test_an_entry_that_is_right_stays_right_beside_wrong_ones():
         return 100 * np.cos(100 * x) * d_y * [2, 2, 2, 1, 1]
 
     assert verdict(lambda x: np.sin(100 * x), backward, [0.5, 1.0, -0.3, 0.2, 0.7]).inputs[0].wrong == 3
-
-
-@pytest.mark.parametrize("digits", range(3, 10))
-def test_a_narrow_steep_part_makes_no_gradient_wrong(digits):
-    def steep(x):
-        return x + np.tanh(10.0**digits * x) / 10.0**digits
-
-    for claimed, expected in ((2, "right"), (3, "wrong"), (1, "wrong")):
-        assert verdict(steep, lambda x, d_y, c=claimed: c * d_y, [0.0, 0.0]).verdict == expected
 
 
 @pytest.mark.parametrize(
@@ -137,19 +118,6 @@ def test_each_finite_entry_moves_along_a_direction():
     assert 100 < (direction < 0).sum() < 300
 
 
-@pytest.mark.parametrize("wrong", [0, 123, 299])
-def test_halving_finds_an_entry_that_is_hardly_off(wrong):
-    x = np.random.default_rng(1).normal(size=300)
-    certain = verdict(np.sin, lambda x, d_y: np.cos(x) * d_y, x, max_entries=1).inputs[0].certain
-
-    def backward(x, d_y):
-        return np.cos(x) * d_y + 2 * certain * (np.arange(300) == wrong)
-
-    report = verdict(np.sin, backward, x, max_entries=1)
-    assert report.verdict == "wrong"
-    assert any(np.isfinite(report.inputs[0].differences[[wrong]]))
-
-
 def certain(n_directions, seed=0):
     x = np.linspace(0.1, 1, 60)
     arguments = {"max_entries": 1, "n_directions": n_directions, "seed": seed}
@@ -165,13 +133,6 @@ def test_the_best_direction_says_what_is_certain_to_be_found():
 def test_what_the_rounding_of_the_backward_pass_hides_is_not_certain_to_be_found(monkeypatch):
     monkeypatch.setattr(Claim, "noise_along", lambda self, i, direction: 1.0)
     assert certain(1) > 1
-
-
-def test_the_errors_over_the_steps_are_those_of_the_worst_entry():
-    for off in (0.5, -0.5):
-        report = verdict(np.sin, lambda x, d_y, off=off: np.cos(x) * d_y + [0, off], [0.5, 1.0])
-        assert report.worst.index == (1,)
-        assert [error for _, error in report.errors[4:8]] == pytest.approx([0.5] * 4, rel=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -209,13 +170,6 @@ def test_what_rounding_explains(found, noise, expected, size):
     (loss,) = low_precision.losses(claim, wide)
     assert loss.verdict == expected
     assert loss.index == (int(expected != "right" or found[1] != 1),)
-
-
-def test_an_error_in_float32_that_rounding_does_not_explain_is_wrong():
-    def backward(x, d_y):
-        return 2 * x * d_y * x.dtype.type(1 + 5e-4 * (x.dtype == np.float32))
-
-    assert verdict(np.square, backward, [0.5, 1.0, -0.3], dtype=np.float32).verdict == "wrong"
 
 
 def test_an_error_in_float32_beside_a_kink_is_wrong():

@@ -31,26 +31,17 @@ def test_a_right_gradient_of_two_outputs(dtype):
     assert [(record.name, record.comparisons) for record in report.inputs] == [("x", 15), ("w", 5)]
 
 
-@pytest.mark.parametrize(
-    ("backward", "cause"),
-    [
-        (
-            lambda x, w, d: norm_backward(x, w, Norm(d.y, 2 * d.mean)),
-            "y.mean .*2 times",
-        ),
-        (
-            lambda x, w, d: norm_backward(x, w, Norm(-d.y, d.mean)),
-            "y.y .*sign",
-        ),
-        (
-            lambda x, w, d: norm_backward(x, w, Norm(d.y, 0 * d.mean)),
-            "y.mean .*ignores",
-        ),
-        (lambda x, w, d: norm_backward(x, w, Norm(-d.y, -d.mean)), "sign"),
-    ],
-)
-def test_the_output_at_fault_is_named(backward, cause):
-    report = examine(norm, backward=backward, inputs=[X, W])
+FAULTS = {
+    "y.mean .*2 times": lambda d: Norm(d.y, 2 * d.mean),
+    "y.y .*sign": lambda d: Norm(-d.y, d.mean),
+    "y.mean .*ignores": lambda d: Norm(d.y, 0 * d.mean),
+    "sign": lambda d: Norm(-d.y, -d.mean),
+}
+
+
+@pytest.mark.parametrize("cause", FAULTS)
+def test_the_output_at_fault_is_named(cause):
+    report = examine(norm, backward=lambda x, w, d: norm_backward(x, w, FAULTS[cause](d)), inputs=[X, W])
     assert report.verdict == "wrong"
     assert re.search(cause, report.cause)
 
@@ -103,24 +94,6 @@ def test_inputs_may_be_structures_too():
         check(layer, backward=backward, inputs=[parameters, X])
 
 
-def test_a_dictionary_that_is_written_to():
-    def doubled(parameters):
-        parameters["w"] = 2 * parameters["w"]
-        return parameters["w"]
-
-    def grown(parameters):
-        parameters["v"] = parameters["w"]
-        return parameters["v"]
-
-    for function, what in [
-        (doubled, r"its input parameters\['w'\]"),
-        (grown, "the function adds to or takes from"),
-    ]:
-        report = examine(function, backward=lambda p, d_y: ({"w": 2 * d_y},), inputs=[{"w": W}])
-        assert report.verdict == "mutates"
-        assert what.replace("\\", "") in report.cause
-
-
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_a_large_output_does_not_hide_a_small_one(dtype):
     large, small = dtype(1e9), dtype(1e-3)
@@ -135,29 +108,6 @@ def test_a_large_output_does_not_hide_a_small_one(dtype):
     assert re.search(r"the output y\[1\] .*2 times", report.cause)
 
 
-def test_messages_name_the_output():
-    calls = []
-
-    def random(x):
-        calls.append(1)
-        return x, x * len(calls)
-
-    def growing(x):
-        calls.append(1)
-        return [x] * len(calls)
-
-    def backward(x, d_y):
-        return d_y[0] + d_y[1]
-
-    report = examine(lambda x: (x, np.log(x)), backward=backward, inputs=[np.array([1.0, -2.0])])
-    assert report.cause.startswith("the output y[1] is nan at [1]")
-    report = examine(random, backward=backward, inputs=[W])
-    assert report.cause.startswith("the output y[1] at [0] is ")
-    calls.clear()
-    report = examine(growing, backward=backward, inputs=[W])
-    assert report.cause.startswith("the function returns y[0] in one call and y[0], y[1] in the next")
-
-
 def test_the_gradient_of_the_output_has_its_structure():
     given = []
 
@@ -170,10 +120,8 @@ def test_the_gradient_of_the_output_has_its_structure():
     assert isinstance(given[0], Norm)
     assert not given[0].y.any()
     np.testing.assert_array_equal(given[0].mean, d_mean)
-    with pytest.raises(ValueError, match=r"check of norm: d_output.mean has shape \(2,\), but the output y.mean has"):
+    with pytest.raises(ValueError, match=r"d_output.mean has shape \(2,\)"):
         check(norm, backward=norm_backward, inputs=[X, W], d_output=(X, np.ones(2)))
-    with pytest.raises(ValueError, match=r"d_output: found ndarray; return what has d_output.y, d_output.mean"):
-        check(norm, backward=norm_backward, inputs=[X, W], d_output=X)
 
 
 def test_a_backward_pass_that_does_not_bear_zeros():
@@ -183,16 +131,6 @@ def test_a_backward_pass_that_does_not_bear_zeros():
     report = examine(lambda x: (x, x * x), backward=backward, inputs=[X])
     assert report.verdict == "wrong"
     assert "comes from" not in report.cause
-
-
-def test_writing_into_the_gradient_of_one_output():
-    def backward(x, w, d):
-        d.mean[:] = 0
-        return norm_backward(x, w, d)
-
-    report = examine(norm, backward=backward, inputs=[X, W])
-    assert report.verdict == "mutates"
-    assert "the backward pass" in report.cause
 
 
 def test_tensors():

@@ -6,8 +6,6 @@ from check_cases import verdict
 
 from minitransformer import Operation
 from minitransformer.testing import CheckError, GradientError, check, gradcheck, prove
-from minitransformer.testing.input_report import InputReport, Power
-from minitransformer.testing.measured_slope import Slope
 
 RNG = np.random.default_rng(0)
 
@@ -56,29 +54,9 @@ def test_what_turns_between_neighbouring_numbers_is_undecided(slope, rate, at):
         assert "may turn between two neighbouring numbers of x" in report.cause
 
 
-@pytest.mark.parametrize("unseen", [(0.5, 0.25, 0.125), (0.25, 0.5, 0.125), (0.125, 0.25, 0.5)])
-def test_the_power_is_that_for_the_entry_whose_error_is_found_last(unseen):
-    report = InputReport("x", (3,), size=4.0, n_entries=3)
-    for place, one in enumerate(unseen):
-        report.enter(2.0, Slope(2.0, 1e-9), 1e-5, (place,), one)
-        assert report.power.one == (np.inf if place < 2 else 0.5 / 4)
-    assert report.power.together == 0.125 / 2
-    report.enter(-8.0, Slope(-8.0, 1e-9), 1e-5, None, 0.8)
-    assert report.power == Power(0.5 / 4, 0.125 / 2)
-
-
 def bent(x):
     """Return what is 0 along each of two entries, and at 0; on every other line through 0 it has a slope."""
     return x[:1] * x[1:] ** 2 / np.maximum((x * x).sum(keepdims=True), 1e-300)
-
-
-@pytest.mark.parametrize(("size", "expected"), [(0.0, "right"), (2e-3, "right"), (0.03, "kink"), (0.3, "kink")])
-def test_a_slope_that_is_no_sum_of_those_along_entries_is_found_from_a_thousandth_on(size, expected):
-    def f(x):
-        return x[:1] + x[1:] + size * bent(x)
-
-    for seed in range(4):
-        assert verdict(f, lambda x, d_y: d_y * np.ones(2), [0.0, 0.0], seed=seed).verdict == expected
 
 
 @pytest.mark.parametrize("sign", [1, -1])
@@ -94,25 +72,6 @@ def test_a_piece_that_needs_all_other_entries_on_one_side_is_found(sign, n):
         report = verdict(f, lambda x, y, d_y, d_x=d_x: (d_y * d_x, 0 * y), np.zeros(n), np.zeros(2), kinks="accept")
         assert report.verdict == expected
         assert ("more than two" in report.cause) == (claimed == 1)
-
-
-@pytest.mark.parametrize(
-    ("weights", "expected"), [((1, -1), "kink"), ((0.5, -0.5), "kink"), ((1, 1), "wrong"), ((0.5, -0.2), "wrong")]
-)
-def test_a_subgradient_is_one_as_a_whole(weights, expected):
-    def distance(x):
-        return np.abs(x[:1] - x[1:])
-
-    assert verdict(distance, lambda x, d_y: d_y * weights, [0.7, 0.7], kinks="accept").verdict == expected
-
-
-@pytest.mark.parametrize(("share", "expected"), [(0.0, "wrong"), (0.5, "kink"), (1.0, "wrong")])
-def test_equal_entries_of_two_inputs_share_a_subgradient(share, expected):
-    def backward(x, y, d_y):
-        return d_y * ((x > y) + share * (x == y)), d_y * ((y > x) + share * (x == y))
-
-    x = RNG.normal(size=3)
-    assert verdict(np.maximum, backward, x, x, kinks="accept").verdict == expected
 
 
 def order(x):
@@ -139,10 +98,6 @@ def test_the_gradient_of_a_piece_is_not_called_wrong_where_many_meet(name, x):
     assert verdict(np.sort, lambda x, d_y: 2 * d_y[order(x)], x, kinks="accept").verdict == "wrong"
     if "sort" not in name:  # all tied entries move the value, although none does alone
         assert verdict(function, lambda x, d_y: 0 * x, x, kinks="accept").verdict == "wrong"
-
-
-def a_kink_between_axes(x):
-    return x[:1] * x[1:] / (np.abs(x[:1]) + np.abs(x[1:]) + (x[:1] == x[1:]))
 
 
 MEDIAN, FIRST = TIED["median"]
@@ -190,26 +145,6 @@ def test_what_numpy_warns_of_inside_a_function_is_not_shown(name, recwarn):
 
     assert verdict(loud(function), loud(backward), x).verdict == verdict(function, backward, x).verdict
     assert not recwarn.list
-
-
-def test_a_kink_that_no_entry_shows_alone_is_reported():
-    report = verdict(a_kink_between_axes, lambda x, d_y: 0 * x, [0.0, 0.0])
-    assert (report.verdict, report.subgradient) == ("kink", True)
-    assert "although no entry alone shows it" in report.cause
-    report = verdict(MEDIAN, FIRST, [0.7] * 4, seed=1)  # the mean of two entries, which rounding of the ties hides
-    assert (report.verdict, report.cause) == ("wrong", "the gradient is none of those nearby, where no inputs are tied")
-
-
-@pytest.mark.parametrize(("place", "slope"), list(enumerate((1, 3, 1))))
-def test_equal_inputs_of_a_median_are_a_kink_as_equal_entries_are(place, slope):
-    for off, expected in ((1, "kink"), (2, "wrong")):
-        report = verdict(
-            lambda x, y, z: np.median([x, 3 * y - 2, z], axis=0),
-            lambda x, y, z, d_y, off=off: tuple(off * slope * d_y * (i == place) for i in range(3)),
-            *[np.ones(1)] * 3,
-            seed=1,
-        )
-        assert report.verdict == expected
 
 
 def test_each_subgradient_of_many_kinks_is_accepted():

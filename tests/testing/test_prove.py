@@ -1,6 +1,5 @@
 """The proof, tested: it passes what is right and catches what breaks each of its rules."""
 
-import re
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,7 +7,7 @@ import pytest
 
 import minitransformer as mt
 from minitransformer import Operation, Tensor
-from minitransformer.arrays import asarray, to_numpy, xp
+from minitransformer.arrays import to_numpy, xp
 from minitransformer.testing import Proof, gradcheck, prove
 from minitransformer.testing.case import Case
 from minitransformer.testing.prove import Way
@@ -21,11 +20,6 @@ X = np.random.default_rng(2).standard_normal((3, 4))
 def square(forward=lambda x: (x * x, x), backward=lambda x, d: (2 * x * d,), composed=lambda x: x * x):
     """Make a right operation of which one part may be exchanged for a wrong one."""
     return Operation(forward, backward, composed=composed, name="square")
-
-
-def words_of(proof):
-    """Return what is printed of a proof, without its numbers."""
-    return re.sub(r"\d\.\de[+-]\d\d", "E", f"{proof}")
 
 
 def test_a_right_operation_is_proved_three_ways():
@@ -42,14 +36,6 @@ def test_a_right_operation_is_proved_three_ways():
     alone = gradcheck(square(), (X,), names=["x"], max_entries=64, seed=5)
     assert proof.hand_written.errors == {"x": alone.worst_error}
     assert proof.power == alone.power
-    assert words_of(proof) == (
-        "square: proved three ways\n"
-        "  hand-written against finite differences  worst relative error E\n"
-        "  hand-written against composed            worst relative error E\n"
-        "  composed against finite differences      worst relative error E\n"
-        "  float32 against float64                  worst relative error E\n"
-        "  smallest error it would find: E of the largest in one entry, E in all together"
-    )
 
 
 def test_float64_starts_from_inputs_and_a_cotangent_that_float32_can_hold():
@@ -63,13 +49,6 @@ def test_without_a_composed_form_there_are_two_ways():
     proof = prove(square(composed=None), (X,))
     assert proof.composed is None
     assert proof.composed_numeric is None
-    assert words_of(proof).startswith("square: proved two ways only, as it has no composed form\n")
-
-
-def test_large_inputs_are_not_compared_in_float32():
-    proof = prove(square(), (1e4 * X,))
-    assert proof.float32 is None
-    assert "\n  float32 against float64                  not compared: the inputs are too large\n" in words_of(proof)
 
 
 def refused(message, inputs=(X,), **parts):
@@ -88,11 +67,6 @@ def test_a_wrong_gradient_is_caught_without_a_composed_form():
 # The tolerances: what is a few times above each is wrong.
 
 
-def test_the_tolerance_between_hand_written_and_composed():
-    refused("allowed 1e-12", backward=lambda x, d: (2 * x * d * (1 + 3e-12),))
-    refused("prove of square: the value.*\n.*\n.*\n.*1e-12", forward=lambda x: (x * x * (1 + 3e-12), x))
-
-
 def test_the_tolerance_of_finite_differences():
     wrong = {"backward": lambda x, d: (2 * x * d * (1 + 3e-7),), "composed": None}
     refused("square, hand-written", **wrong)
@@ -109,18 +83,6 @@ def test_a_composed_form_whose_gradient_is_no_number_is_caught():
         refused(wrong, composed=lambda x: x * x + 0 * ((x - X[1, 2]) ** 2).sqrt())
 
 
-@pytest.mark.parametrize("part", ["value", "gradient"])
-def test_the_tolerance_of_float32(part):
-    def slightly(x, result):
-        return result if x.dtype == np.float64 else result * np.float32(1 + 1e-4)
-
-    passes = {
-        "value": {"forward": lambda x: (slightly(x, x * x), x)},
-        "gradient": {"backward": lambda x, d: (slightly(x, 2 * x * d),)},
-    }
-    refused(f"the {part}.* in float32 .* allowed 1e-05", **passes[part])
-
-
 def test_the_value_may_lose_in_float32_what_the_composed_form_loses_but_not_ten_times_as_much():
     x = X.astype(np.float32).astype(np.float64)
 
@@ -130,18 +92,6 @@ def test_the_value_may_lose_in_float32_what_the_composed_form_loses_but_not_ten_
     prove(far(1e3), (x,))
     with pytest.raises(AssertionError, match="the value in float32"):
         prove(far(16e3), (x,))
-
-
-def test_the_size_of_terms_that_cancel_is_found_for_every_entry():
-    rng = np.random.default_rng(0)
-    x = rng.uniform(1, 2, 200)
-    add = Operation(lambda n, x, y: (x + y, None), lambda saved, d: (None, d.copy(), d.copy()), name="add")
-    case = Case("prove", add, (3, x, -x), {})
-    result = keep_rules(case, rng)
-    *_, sizes = sizes_of_terms(case, result, rng)
-    for size, terms in zip(sizes, (x, result.d_output, result.d_output), strict=True):
-        ratio = size / np.abs(to_numpy(terms))
-        assert 0.2 < ratio.min() < ratio.max() < 10
 
 
 def test_the_size_of_terms_that_cancel_in_backward_or_in_the_composed_form_only():
@@ -170,15 +120,6 @@ def test_what_is_saved_may_be_a_named_tuple():
     prove(square(lambda x: (x * x, Saved(2 * x)), lambda saved, d: (saved.twice * d,)), (X,))
 
 
-def test_what_float32_loses_far_away_is_no_excuse():
-    def composed(x):
-        return mt.where(xp.abs(asarray(X)) - 0.01 < xp.abs(x.data), x, (x + 1e6) - 1e6)
-
-    far = Operation(lambda x: ((x + 8e3) - 8e3, None), lambda saved, d: (d.copy(),), composed)
-    with pytest.raises(AssertionError, match="the value in float32"):
-        prove(far, (X.astype(np.float32).astype(np.float64),))
-
-
 def test_a_missing_gradient_is_caught():
     refused(r"backward +0\n", backward=lambda x, d: (None,))
 
@@ -200,15 +141,6 @@ def test_a_backward_pass_that_takes_the_usual_order_for_granted_is_caught():
         "prove of square: the gradient of x",
         backward=lambda x, d: (2 * x * d.ravel(order="K").reshape(d.shape),),
     )
-
-
-def test_float32_that_loses_its_digits_is_caught():
-    coarse = np.float64(1) / 3
-
-    def forward(x):
-        return x * x if x.dtype == np.float64 else x * x * np.float32(coarse * 3.001), x
-
-    refused("in float32", forward=forward)
 
 
 def test_random_operations_draw_alike():

@@ -131,6 +131,12 @@ STOPS = {  # a function, its backward pass, the inputs; the verdict and what the
     "writes": (
         lambda x: written(x, x), d_square, [X], "mutates", "input x, which afterwards is 2",
     ),
+    "whole numbers": (
+        lambda x, ids: written(ids, x * 1), lambda x, ids, d: (d, None), [X, np.arange(2)], "mutates", "input ids",
+    ),
+    "an array of a dict": (
+        lambda p: p.update(w=2 * p["w"]) or p["w"], lambda p, d: ({"w": 2 * d},), [{"w": X}], "mutates", "p['w']",
+    ),
     "backward writes": (
         times, lambda x, w, d: (d, written(w, d)), [X, X], "mutates", "input w, which afterwards is",
     ),

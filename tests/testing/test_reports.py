@@ -67,46 +67,7 @@ def test_gradcheck_passes_if_the_gradient_is_right_and_a_wrong_one_would_be_foun
     assert GradientReport("f", [], []).worst_error == 0
 
 
-@pytest.mark.parametrize(
-    ("shape", "kinks", "said"),
-    [
-        ((), [()], "at a kink"),
-        ((9,), [(0,), (3,)], "kinks at [0], [3]"),
-        ((9,), [(i,) for i in range(5)], "kinks at [0], [1], [2], [3], [4]"),
-        ((9,), [(i,) for i in range(7)], "kinks at [0], [1], [2], [3], [4] and 2 more"),
-    ],
-)
-def test_at_most_five_kinks_are_listed(shape, kinks, said):
-    record = InputReport("x", shape, comparisons=1, kinks=kinks)
-    assert str(record).endswith(f", {said}")
-
-
-@pytest.mark.parametrize(
-    ("entries", "directions", "wrong", "excused", "said"),
-    [
-        (1, 0, 0, False, "1 entry agrees"), (2, 0, 0, False, "2 entries agree"), (0, 1, 0, False, "1 direction agrees"),
-        (3, 8, 0, False, "3 entries and 8 directions agree"), (0, 0, 0, False, "0 entries agree"),
-        (1, 0, 1, True, "1 of 1 entry differs"), (3, 0, 2, True, "2 of 3 entries differ"),
-        (2, 1, 1, False, "1 of 3 comparisons (2 entries and 1 direction) wrong, the worst at [1]"),
-    ],
-)  # fmt: skip
-def test_how_many_entries_and_directions_were_compared(entries, directions, wrong, excused, said):
-    record = InputReport(
-        "x", (4, 5), comparisons=entries + directions, directions=directions, wrong=wrong, excused=excused,
-        worst_index=(1,), claim=3.0, measurement=2.0,
-    )  # fmt: skip
-    assert f"input x, shape (4, 5): {said}" in str(record)
-    numbers = [line.split()[-1] for line in str(record).splitlines()[1:]]
-    assert numbers == (["3", "2", "0.33"] if wrong else [])
-    record.certain = 0.25
-    assert wrong or f"with a probability of at least {entries / 20:.1g}" in str(record)
-
-
-@pytest.mark.parametrize(("kinks", "accepted"), [("report", False), ("accept", True)])
-def test_a_kink_is_accepted_on_request_also_for_the_second_order(kinks, accepted):
-    backward = (lambda x, d: (x > 0) * d, lambda x, d, g: (0 * x, (x > 0) * g))
-    report = examine(relu, backward=backward, inputs=[np.array([1.0, 0.0])], order=2, kinks=kinks)
-    assert (report.order == 2) == accepted
+def test_the_second_order_moves_as_many_entries_as_the_first():
     pair = (d_square, lambda x, d, g: (2 * d * g, 2 * x * g))
     inputs = examine(square, backward=pair, inputs=[np.arange(1, 13.0)], order=2, max_entries=3, n_directions=2).inputs
     assert [(r.name, r.comparisons, r.directions) for r in inputs] == [("x", 5, 2), ("d_y", 5, 2)]
