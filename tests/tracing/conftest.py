@@ -6,9 +6,6 @@ import pytest
 import minitransformer as mt
 from minitransformer.arrays import asarray
 
-SOURCE = np.array([[3, 4, 6, 2], [5, 2, 0, 0]])
-TARGET = np.array([[1, 5, 4, 3, 2], [1, 3, 2, 0, 0]])
-
 
 @pytest.fixture(scope="session")
 def make_model():

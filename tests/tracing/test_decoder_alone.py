@@ -37,17 +37,6 @@ def found(model):
 
 
 def test_a_trace_has_one_stack_and_the_gradients_of_backward(model, found):
-    steps = [step.key for step in found.steps if step.place.startswith("decoder.layers.1")]
-    assert [key.removeprefix("decoder.layers.1.") for key in steps] == [
-        "residual1.layer_norm/rms_norm",
-        "self_attention/grouped_query_attention",
-        "residual1/add",
-        "residual3.layer_norm/rms_norm",
-        "feed_forward/linear",
-        "feed_forward/swiglu",
-        "feed_forward/linear.2",
-        "residual3/add",
-    ]
     assert not [key for key in found.arrays if "encoder" in key or "cross_att" in key or "source_" in key]
     assert found.source_ids is None
     np.testing.assert_array_equal(found.logits, model(TEXT[:, :-1]).numpy())
