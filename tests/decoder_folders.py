@@ -115,11 +115,6 @@ def without_tokenizers(monkeypatch):
     monkeypatch.setitem(sys.modules, "tokenizers", SimpleNamespace(Tokenizer=SimpleNamespace(from_str=Tokenizer)))
 
 
-def llama2c_bytes(sizes, floats):
-    """Return a file of llama2.c from its seven sizes and its numbers."""
-    return struct.pack("<7i", *sizes) + np.asarray(floats, "<f4").tobytes()
-
-
 def llama2c_tokens(pairs):
     """Return a ``tokenizer.bin`` from tokens and scores."""
     encoded = [(token.encode(), score) for token, score in pairs]

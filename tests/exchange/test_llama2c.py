@@ -6,11 +6,12 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from decoder_folders import without_tokenizers
+from decoder_folders import llama2c_tokens, without_tokenizers
 
 import minitransformer as mt
 from minitransformer.apps.cli import main
 from minitransformer.apps.exchange import read_llama2c, write_huggingface, write_run
+from minitransformer.files import FileError
 
 D, F, N, H, G, LONGEST = 24, 20, 2, 4, 2, 16
 TEXT = "abba cab 길\nabab bacab caba bbba <unk>"
@@ -18,7 +19,6 @@ WORDS = ["<unk>", "\n<s>\n", "\n</s>\n", *(f"<0x{i:02X}>" for i in range(256)), 
 RNG = np.random.default_rng(3)
 PIECES = [*dict.fromkeys("".join(RNG.choice([*" abc"], RNG.integers(2, 5))) for _ in range(60))]
 TOKENS = [*((word, 0.0) for word in WORDS), *zip(PIECES, map(float, RNG.permutation(len(PIECES))), strict=True)]
-BYTES = struct.pack("<i", 9) + b"".join(struct.pack("<fi", s, len(t.encode())) + t.encode() for t, s in TOKENS)
 
 
 def write(folder, tied):
@@ -29,7 +29,7 @@ def write(folder, tied):
     arrays = [np.random.default_rng(i).normal(size=shape).astype("f4") for i, shape in enumerate(shapes)]
     header = struct.pack("<7i", D, F, N, H, G, v if tied else -v, LONGEST)
     (folder / "stories.bin").write_bytes(header + b"".join(array.tobytes() for array in arrays))
-    (folder / "tokenizer.bin").write_bytes(BYTES)
+    (folder / "tokenizer.bin").write_bytes(llama2c_tokens(TOKENS))
     return [*arrays[:11], arrays[0 if tied else 12]]
 
 
@@ -141,3 +141,52 @@ def test_a_text_is_split_by_the_scores_of_the_tokens(tmp_path):
         assert [TOKENS[tokens._theirs[i]][0] for i in ids] == split(text)
         assert tokens.decode(ids) == "".join(tokens.stream([], ids)) == text
     assert len({len(split(text)) / (len(text) or 1) for text in texts}) > 50
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What is refused
+
+
+@pytest.mark.parametrize("change", [
+    {"H": 8}, {"G": 3}, {"G": 8}, {"N": 0}, {"V": 0}, {"V": len(TOKENS)}, {"T": 0}, {"D": -24}, {"F": 2**31 - 1},
+], ids=str)  # fmt: skip
+def test_sizes_that_do_not_fit(tmp_path, change):
+    write(tmp_path, tied=False)
+    path = tmp_path / "stories.bin"
+    sizes = {"D": D, "F": F, "N": N, "H": H, "G": G, "V": -len(TOKENS), "T": LONGEST} | change
+    path.write_bytes(struct.pack("<7i", *sizes.values()) + path.read_bytes()[28:])
+    with pytest.raises(FileError, match=r"stories\.bin"):
+        read_llama2c(path)
+
+
+NAN, LAST = struct.pack("<f", np.nan), TOKENS[-1]
+WRONG_FILES = {
+    "none": ("stories.bin", lambda data: b"none", "--version 0"),
+    "empty": ("stories.bin", lambda data: b"", "--version 0"),
+    "newer": ("stories.bin", lambda data: b"24ka" + data[4:], "--version 0"),
+    "a number too few": ("stories.bin", lambda data: data[:-4], "bytes"),
+    "not finite": ("stories.bin", lambda data: data[:-4] + NAN, "lm_head"),
+    "a token too few": ("tokenizer.bin", lambda data: llama2c_tokens(TOKENS[:-1]), ""),
+    "a token too many": ("tokenizer.bin", lambda data: llama2c_tokens([*TOKENS, LAST]), ""),
+    "other bytes": ("tokenizer.bin", lambda data: data.replace(b"<unk>", b"\xff" * 5), ""),
+    "our end": ("tokenizer.bin", lambda data: llama2c_tokens([*TOKENS[:-1], ("<end>", 0)]), "<end>"),
+    "our padding": ("tokenizer.bin", lambda data: llama2c_tokens([*TOKENS[:-1], ("<pad>", 0)]), "<pad>"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_FILES)
+def test_files_that_are_wrong(tmp_path, monkeypatch, name):
+    without_tokenizers(monkeypatch)
+    write(tmp_path, tied=False)
+    file, change, word = WRONG_FILES[name]
+    (tmp_path / file).write_bytes(change((tmp_path / file).read_bytes()))
+    with pytest.raises(FileError, match=word or "tokenizer.bin"):
+        read_llama2c(tmp_path / "stories.bin")
+
+
+@pytest.mark.parametrize("name", ["stories.bin", "tokenizer.bin"])
+def test_files_that_are_missing(tmp_path, name):
+    write(tmp_path, tied=True)
+    (tmp_path / name).unlink()
+    with pytest.raises(FileError, match=name):
+        read_llama2c(tmp_path / "stories.bin")

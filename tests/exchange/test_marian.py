@@ -1,9 +1,6 @@
 """Marian's own files, opened here: the oracle is CTranslate2, which reads them with a converter of its own."""
 
-import io
 import json
-import os
-import zipfile
 
 import numpy as np
 import pytest
@@ -85,81 +82,3 @@ def test_a_vocabulary_may_be_a_sentencepiece_model(tmp_path):
     assert published.source is published.target
     assert published.source.model == spm
     assert published.source.decode(published.source.encode("a dog")) == "a dog"
-
-
-def header(folder):
-    """Write an array whose header tells another shape."""
-    path = folder / "model.npz"
-    data = path.read_bytes()
-    path.write_bytes(data.replace(b"(14, 16)", b"(14,999)"))
-
-
-class Pickled:
-    def __reduce__(self):
-        return (os.abort, ())
-
-
-def rewritten(compression=zipfile.ZIP_STORED, version=(1, 0), cut=None):
-    """Write the arrays again: compressed, in another format, or one of them cut off."""
-
-    def change(folder):
-        with np.load(folder / "model.npz") as file:
-            found = dict(file)
-        with zipfile.ZipFile(folder / "model.npz", "w", compression) as file:
-            for name, array in found.items():
-                one = io.BytesIO()
-                np.lib.format.write_array(one, array, version=version)
-                file.writestr(f"{name}.npy", one.getvalue()[: cut if name == "Wemb" else None])
-
-    return change
-
-
-def empty(folder):
-    np.savez(folder / "model.npz", **arrays() | {"encoder_l1_ffn_W1": np.zeros((16, 0), "f4")})
-
-
-BROKEN = {
-    "cut off": (lambda folder: os.truncate(folder / "model.npz", 3000), "zip"),
-    "no file of NumPy": (lambda folder: (folder / "model.npz").write_bytes(b""), "zip"),
-    "a pickle": (lambda folder: np.savez(folder / "model.npz", Wemb=np.array([Pickled()], object)), r"object.*\(1,\)"),
-    "another shape": (header, "Wemb"),
-    "an array that is cut off": (rewritten(cut=300), r"172 bytes.*\(14, 16\)"),
-    "another format": (rewritten(version=(3, 0)), r"\(3, 0\)"),
-    "compressed": (rewritten(zipfile.ZIP_DEFLATED), "'special:model.yml.npy' is compressed"),
-    "an empty array": (empty, r"\(16, 0\)"),
-}
-"""What needs other bytes; test_refused.py has the rest."""
-
-
-@pytest.mark.parametrize("name", BROKEN)
-def test_what_is_wrong_is_said_in_one_line_and_no_run_is_left(tmp_path, refused, name):
-    change, word = BROKEN[name]
-    change(write_folder(tmp_path / "there"))
-    refused(read_marian, "marian", tmp_path / "there", word)
-
-
-def test_a_newer_format_of_arrays_is_read(tmp_path):
-    folder = write_folder(tmp_path / "there")
-    expected = read_marian(folder).state
-    rewritten(version=(2, 0))(folder)
-    found = read_marian(folder).state
-    assert all(np.array_equal(found[name], expected[name]) for name in expected)
-
-
-def test_random_damage_gives_an_error_of_one_line_or_a_model(tmp_path, bears):
-    folder = write_folder(tmp_path / "there")
-    (folder / "decoder.yml").write_text("models:\n  - model.npz\nvocabs:\n  - vocab.yml\nbeam-size: 3\n")
-    with zipfile.ZipFile(folder / "model.npz") as file:
-        starts = [info.header_offset for info in file.infolist()] + [file.start_dir] * 40
-    names = ["model.npz", *sorted(path.name for path in folder.iterdir())]
-
-    def damage(rng, data, name):
-        data, near = bytearray(data), rng.choice(starts) if name == "model.npz" else 0
-        at = min(len(data) - 1, near + rng.randrange(200))
-        if rng.randrange(3):
-            data[at : at + rng.choice((1, 2, 4))] = rng.randbytes(rng.choice((1, 2, 4, 0)))
-        else:
-            del data[rng.randrange(len(data)) :]
-        return data
-
-    bears(read_marian, folder, names, damage, opened=20)

@@ -4,10 +4,8 @@ Every tensor, every file and every value is taken away or changed in turn. What 
 """
 
 import json
-import os
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import ctranslate2_folders
 import decoder_folders
@@ -20,7 +18,7 @@ from safetensors.numpy import load_file, save_file
 from toml_cases import toml_table
 
 from minitransformer.apps.cli import main
-from minitransformer.apps.exchange import READERS, read_llama2c, write_run
+from minitransformer.apps.exchange import READERS, write_run
 from minitransformer.data import Characters, Pieces, Words
 from minitransformer.files import FileError, read_file, require_regular_file
 
@@ -409,6 +407,9 @@ def test_numbers_of_bfloat16_are_the_upper_halves_of_float32(tmp_path):
     expected = read("gpt2", tmp_path).state
     assert found.model["dtype"] == "float32"
     assert all(np.array_equal(found.state[name], expected[name]) for name in expected)
+    text = json.dumps({name: one | {"dtype": "U16"} for name, one in head.items()}).encode()
+    (tmp_path / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + data)
+    refuse("gpt2", tmp_path, "U16")
 
 
 def test_sizes_and_tables_of_hugging_face_belong_together(tmp_path):
@@ -467,13 +468,32 @@ def edit(path, old, new):
     return path.parent
 
 
-@pytest.mark.parametrize(("old", "new", "word"), [
-    ("'</s>': 0", "'end': 0", "</s>"), ("'<unk>'", "'unknown'", "<unk>"), ("'é': 13", "'é': 14", "gap"),
-    ("'é': 13", "'é': 12", "é"), ("'é': 13", "'é'", "é"), ("'é': 13", "é", "é"), ("'é'", "'word0'", "word0"),
-    ("'é'", "'<start>'", "<start>"),
-])  # fmt: skip
-def test_a_vocabulary_of_marian_has_each_token_and_id_once(tmp_path, old, new, word):
-    refuse("marian", edit(write_marian(tmp_path / "there") / "vocab.yml", old, new), word)
+EDITS = {
+    "marian": ("vocab.yml", [
+        ("'</s>': 0", "'end': 0", "</s>"), ("'<unk>'", "'unknown'", "<unk>"), ("'é': 13", "'é': 14", "gap"),
+        ("'é': 13", "'é': 12", "é"), ("'é': 13", "'é'", "é"), ("'é': 13", "é", "é"), ("'é'", "'word0'", "word0"),
+        ("'é'", "'<start>'", "<start>"),
+    ]),
+    "huggingface": ("vocab.json", [
+        ('": 5', '": "5"', "5"), ('": 5', '": 999', "999"), ('": 5', '": 6', "6"), ('": 5', '": true', "rue"),
+        ('"<unk>"', '"unk"', "<unk>"), ('"</s>"', '"end"', "</s>"), ('"<pad>"', '"pad"', "<pad>"),
+        ('">>fra<<"', '"<start>"', "start"),
+    ]),
+    "ctranslate2": ("shared_vocabulary.txt", [
+        ("word8", "word7", "word7"), ("word8", "<end>", "<end>"), ("<s>", "start", "<s>"), ("</s>", "end", "</s>"),
+        ("word8", "word8\nword9", "14"), ("word8\n", "", "13"),
+    ]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", EDITS)
+def test_a_vocabulary_has_each_token_and_id_once(tmp_path, kind):
+    name, edits = EDITS[kind]
+    for number, (old, new, word) in enumerate(edits):
+        folder = FOLDERS[kind](tmp_path / f"{number}")
+        if kind == "ctranslate2":
+            write_value(kind, folder, "config.json", "add_source_eos", True)
+        refuse(kind, edit(folder / name, old, new), word)
 
 
 @pytest.mark.parametrize(("vocabs", "models", "word"), [
@@ -516,25 +536,6 @@ def test_one_table_of_marian_is_for_one_vocabulary(tmp_path):
     edit(folder / "decoder.yml", "- b.yml", "- vocab.yml")  # named twice, it is one
     found = read("marian", folder)
     assert found.source is found.target
-
-
-@pytest.mark.parametrize(("token", "new", "word"), [
-     ('": 5', '": "5"', "5"), ('": 5', '": 999', "999"), ('": 5', '": 6', "6"), ('": 5', '": true', "rue"),
-    ('"<unk>"', '"unk"', "<unk>"), ('"</s>"', '"end"', "</s>"), ('"<pad>"', '"pad"', "<pad>"),
-    ('">>fra<<"', '"<start>"', "start"),
-])  # fmt: skip
-def test_a_vocabulary_of_hugging_face_has_each_token_and_id_once(tmp_path, token, new, word):
-    folder = write_huggingface(tmp_path / "there")
-    refuse("huggingface", edit(folder / "vocab.json", token, new), word)
-
-
-@pytest.mark.parametrize(("old", "new", "word"), [
-    ("word8", "word7", "word7"), ("word8", "<end>", "<end>"), ("<s>", "start", "<s>"), ("</s>", "end", "</s>"),
-    ("word8", "word8\nword9", "14"), ("word8\n", "", "13"),
-])  # fmt: skip
-def test_a_vocabulary_of_ctranslate2_has_each_token_once(tmp_path, old, new, word):
-    folder = ctranslate2_folders.write_folder(tmp_path / "there", config={"add_source_eos": True})
-    refuse("ctranslate2", edit(folder / "shared_vocabulary.txt", old, new), word)
 
 
 def test_vocabularies_of_ctranslate2_are_for_both_sides_or_for_each(tmp_path):
@@ -669,75 +670,3 @@ def test_the_defaults_of_llama_and_of_gpt2(tmp_path):
             assert read("llama", folder).state
         else:
             refuse("llama", folder, "sliding_window")
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# llama2.c
-
-TOKENS = [
-    ("<unk>", 0.0),
-    ("<s>", 0.0),
-    ("</s>", 0.0),
-    ("<0x20>", 0.0),
-    (" ", 0.0),
-    ("a", -1.0),
-    ("b", -2.0),
-    ("ab", 3.0),
-]
-SIZES = (8, 5, 2, 2, 1, -8, 11)
-FLOATS = np.random.default_rng(0).normal(size=836)
-
-
-def write_llama2c(folder, sizes=SIZES, floats=FLOATS, tokens=TOKENS):
-    (folder / "stories.bin").write_bytes(decoder_folders.llama2c_bytes(sizes, floats))
-    (folder / "tokenizer.bin").write_bytes(decoder_folders.llama2c_tokens(tokens))
-    return folder / "stories.bin"
-
-
-def test_llama2c_is_read_with_an_output_of_its_own_and_without(tmp_path):
-    assert "output" in read_llama2c(write_llama2c(tmp_path)).state
-    tied = read_llama2c(write_llama2c(tmp_path, (8, 5, 2, 2, 1, 8, 11), FLOATS[:-64]))
-    assert "output" not in tied.state
-    assert tied.model["window"] == 11
-
-
-@pytest.mark.parametrize("sizes", [
-    (8, 5, 2, 2, 1, 8, 11), (12, 5, 2, 4, 2, -8, 11), (8, 5, 2, 4, 3, -8, 11), (8, 5, 0, 2, 1, -8, 11),
-    (8, 5, 2, 2, 1, 0, 11), (8, 5, 2, 2, 1, -8, 0), (-8, 5, 2, 2, 1, -8, 11), (8, 2**31 - 1, 2, 2, 1, -8, 11),
-    (8, 5, 2, 4, 8, -8, 11),
-])  # fmt: skip
-def test_sizes_of_llama2c_that_do_not_fit(tmp_path, sizes):
-    with pytest.raises(FileError, match=r"stories\.bin"):
-        read_llama2c(write_llama2c(tmp_path, sizes))
-
-
-@pytest.mark.parametrize("wrong", [b"none", b"24ka" + bytes(4000), b""])
-def test_other_forms_of_llama2c(tmp_path, wrong):
-    path = write_llama2c(tmp_path)
-    path.write_bytes(wrong)
-    with pytest.raises(FileError, match=r"stories\.bin.*--version 0"):
-        read_llama2c(path)
-
-
-def test_numbers_and_tokens_of_llama2c_that_are_wrong(tmp_path):
-    for floats in (FLOATS[:-1], [*FLOATS[:-1], np.nan]):
-        with pytest.raises(FileError, match=r"stories\.bin.*(bytes|lm_head)"):
-            read_llama2c(write_llama2c(tmp_path, floats=floats))
-    for tokens in (
-        TOKENS[:-1],
-        [*TOKENS, ("more", 0.0)],
-        [*TOKENS[:-1], ("<end>", 0.0)],
-        [*TOKENS[:-1], ("<pad>", 0.0)],
-    ):
-        with pytest.raises(FileError, match=r"tokenizer\.bin|<end>|<pad>"):
-            read_llama2c(write_llama2c(tmp_path, tokens=tokens))
-    path = write_llama2c(tmp_path)
-    data = (tmp_path / "tokenizer.bin").read_bytes()
-    (tmp_path / "tokenizer.bin").write_bytes(data.replace(b"ab", b"\xff\xff"))
-    with pytest.raises(FileError, match=r"tokenizer\.bin"):
-        read_llama2c(path)
-    os.unlink(tmp_path / "tokenizer.bin")
-    with pytest.raises(FileError, match=r"tokenizer\.bin"):
-        read_llama2c(path)
-    with pytest.raises(FileError, match="nowhere"):
-        read_llama2c(Path(tmp_path / "nowhere"))
