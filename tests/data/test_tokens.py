@@ -118,10 +118,6 @@ def test_every_character_learned_from_is_known(kind, texts):
         assert tokeniser.decode(ids) == normalise_text(text)
 
 
-def test_only_tokens_of_space_are_shown_by_signs():
-    assert Characters(Vocabulary(["<unk>", " ", "\n", "\t", "a b"])).labels[4:] == ("␣", "⏎", "⇥", "a b")
-
-
 @every_kind
 def test_what_is_unknown(kind):
     tokeniser = learn(kind)
@@ -215,13 +211,6 @@ def test_bpe_sizes():
     long = Bpe.train(["x" * 20_000, "a ▅ b\0c"], 100)
     assert UNKNOWN not in long.encode("x a b c")
     assert long.decode(long.encode("▅")) == "<unk>"
-
-
-def test_bpe_joins_what_is_frequent():
-    pytest.importorskip("sentencepiece")
-    tokeniser = Bpe.train(["lowest lower low newest newer new"] * 9, 40)
-    assert "▁new" in tokeniser.tokens
-    assert len(tokeniser.encode("newest lower")) < len("newest lower") / 2
 
 
 def test_a_model_of_bpe_is_what_sentencepiece_writes_and_reads(tmp_path):

@@ -52,12 +52,6 @@ def test_full_memory_names_the_longest_text(model, monkeypatch):
     assert not hasattr(other.value, "__notes__")
 
 
-def test_any_search_will_do(model):
-    sources = [[3, 4, 5, END], [6, END]]
-    found = in_batches(lambda ids: beam_search(model, ids, beam=2), sources, size=1)
-    assert [best.tokens for (best,) in found] == [beam_search(model, [s], beam=2)[0][0].tokens for s in sources]
-
-
 def test_no_sentences_make_no_batch():
     assert in_batches(lambda ids: 1 / 0, []) == []
 

@@ -185,14 +185,6 @@ def test_greedy_search_keeps_the_rules_and_is_what_the_explorer_writes(make_mode
                 assert choices[-1].probability == 1
 
 
-def test_n_best_are_the_best_of_the_finished(model):
-    rules = RULES[0]
-    several = beam_search(model, pad(SOURCES), 4, 1.0, n_best=3, rules=rules)
-    one = beam_search(model, pad(SOURCES), 4, 1.0, rules=rules)
-    assert [found[:1] for found in several] == one
-    assert all(len(found) == 3 and found == sorted(found, key=lambda h: -h.score) for found in several)
-
-
 def test_the_rules_of_the_paper_are_the_default(model):
     found = beam_search(model, pad(SOURCES), 3)
     assert found == beam_search(model, pad(SOURCES), 3, rules=PAPER)

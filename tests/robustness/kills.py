@@ -14,18 +14,20 @@ from typing import NamedTuple
 from unittest.mock import patch
 
 import numpy as np
+from run_contents import agree
 
 from minitransformer.apps import cli
 from minitransformer.durable import write_whole
 from minitransformer.training import RunError, RunFolder, Scores, check_free, load, shared_step
-from minitransformer.training.checkpoints import read_checkpoint
 from minitransformer.training.run import SETTING_UP
-from robustness.disk import Disk, Killed, changes, names
+from robustness.disk import Disk, Killed, changes
 
 SHORT = [
     *("--batch-tokens", "64", "--train-pairs", "6", "--held-out", "2", "--valid-pairs", "2", "--workers", "1"),
     *("--steps", "4", "--warmup-steps", "2", "--evaluate-every", "2", "--save-every", "2", "--average-last", "2"),
 ]
+PARTIAL = (".partial",)
+"""What a kill may leave, and stays in a finished run."""
 SMALL = ["copy", "--d-model", "4", "--n-heads", "1", "--n-layers", "1", "--d-ff", "4", *SHORT]
 
 
@@ -200,14 +202,14 @@ class Kills:
         if name == "average":
             assert run(("resume", "RUN"), folder).words.endswith("nothing to resume\n")
             assert run(self._command(name), folder).status == 0
-            agree(folder, self.root / "averaged", partial=True)
+            agree(folder, self.root / "averaged", but=PARTIAL)
             return
         outcome = run(("resume", "RUN"), folder)
         replaces = name.startswith("overwrite")
         if outcome.status == 0 and replaces and "is finished" in outcome.words:
-            agree(folder, self.root / "other", partial=True)  # nothing has been touched yet
+            agree(folder, self.root / "other", but=PARTIAL)  # nothing has been touched yet
         elif outcome.status == 0:
-            agree(folder, self.root / SCENARIOS[name].after, partial="is finished" in outcome.words)
+            agree(folder, self.root / SCENARIOS[name].after, but=PARTIAL if "is finished" in outcome.words else ())
             return
         else:
             advice = f"train --out {folder} --overwrite" if folder.exists() else f"{folder}"
@@ -223,29 +225,3 @@ def check_readable(folder):
         load(folder)
     except RunError as error:
         assert str(folder) in f"{error}"
-
-
-def agree(folder, wanted, partial=False):
-    """Check that two finished runs are equal to the bit, apart from the times that they record."""
-    found, expected = names(folder), names(wanted)
-    if partial:  # a finished run is left as it is
-        found = [name for name in found if not name.endswith(".partial")]
-    assert found == expected, f"found {found}, expected {expected}"
-    for name in expected:
-        one, other = Path(folder) / name, Path(wanted) / name
-        if name.endswith(".safetensors"):
-            first, second = read_checkpoint(one), read_checkpoint(other)
-            for part in ("model", "optimiser", "mean"):
-                arrays = getattr(second, part)
-                assert getattr(first, part).keys() == arrays.keys()
-                assert all(np.array_equal(getattr(first, part)[key], arrays[key]) for key in arrays), name
-            assert _timeless(first.state) == _timeless(second.state), name
-        elif name == "metrics.jsonl":
-            lines = [[_timeless(line) for line in RunFolder(path).measurements.read()] for path in (folder, wanted)]
-            assert lines[0] == lines[1]
-        else:
-            assert one.read_bytes() == other.read_bytes(), name
-
-
-def _timeless(values):
-    return {name: value for name, value in values.items() if name not in ("seconds", "tokens_per_second")}

@@ -6,9 +6,10 @@ import shutil
 import stat
 
 import pytest
+from run_contents import agree
 
 from minitransformer.training import RunError, RunFolder, Trainer, average, averaging, checkpoints, create_run, load
-from robustness.kills import agree, run, train
+from robustness.kills import run, train
 
 pytestmark = pytest.mark.numpy_only("files are the same with any library")
 
@@ -138,17 +139,6 @@ def test_what_a_kill_before_pruning_left_goes_when_the_run_goes_on(kills, tmp_pa
     shutil.copy(kills.root / "two" / "checkpoints" / "step-00000002.safetensors", folder.checkpoints.path)
     assert run(("resume", "RUN"), folder.path).status == 0
     agree(folder.path, kills.root / "whole")
-
-
-def test_an_average_never_stands_beside_a_newer_checkpoint(folder, checkpoint, monkeypatch):
-    average(folder, 1)
-    seen = []
-    real = checkpoints.write_checkpoint
-    monkeypatch.setattr(
-        checkpoints, "write_checkpoint", lambda *a: (seen.append(folder.average_path.exists()), real(*a))
-    )
-    folder.save(checkpoint(6), folder.configuration().training)
-    assert seen == [False]
 
 
 def test_what_an_earlier_version_left_while_it_wrote_the_configuration_is_replaced(kills, tmp_path):

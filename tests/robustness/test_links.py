@@ -5,13 +5,14 @@ import shutil
 
 import pytest
 from matplotlib.figure import Figure
+from run_contents import agree
 
 from minitransformer.apps.cli import main
 from minitransformer.apps.learn import bank
 from minitransformer.apps.plots import saving
 from minitransformer.training import RunError, RunFolder
 from robustness.disk import names
-from robustness.kills import agree, run, train
+from robustness.kills import run, train
 
 pytestmark = [
     pytest.mark.numpy_only("files are the same with any library"),

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from toml_cases import cases_from_toml
 
-from minitransformer.data import RawCharacters
 from minitransformer.files import FileError
 from minitransformer.options import OptionError
 from minitransformer.tasks import build, characters
@@ -125,11 +124,6 @@ def test_line_breaks_of_windows_and_byte_order_marks_are_read(tmp_path):
     other.write_bytes(b"c\n")
     found = corpus([one, other])
     assert {found.train, found.held_out} == {"a\nb\n", "c\n"}
-
-
-def test_known_tokenisers_are_used_again(files):
-    tokeniser = RawCharacters.train(["ab"])
-    assert corpus(files, tokenisers=(tokeniser, tokeniser)).target is tokeniser
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Data from a seed: the same again from the same one, other data from another; and what the fingerprint covers."""
 
-import sys
 from dataclasses import replace
 from functools import cache
 from hashlib import sha256
@@ -8,7 +7,6 @@ from hashlib import sha256
 import pytest
 from toml_cases import toml_table
 
-from minitransformer.data import MULTI30K
 from minitransformer.tasks import build
 from minitransformer.training import Configuration
 
@@ -87,32 +85,6 @@ def test_tokenisers_are_learned_from_what_is_trained_on_alone(tmp_path, kind):
         assert set("".join(tokeniser.tokens)) >= set("abcd")
 
 
-def test_known_tokenisers_stay_whatever_the_text(text, dictionary):
-    first, other = (draw("text", text, dictionary, seed) for seed in (0, 1))
-    again = corpus_of(build("text"), 1, (first.source, first.target), source=f"{text}", **WORDS)
-    assert again.source is first.source
-    assert again.target is first.target
-    assert other.source != first.source
-
-
-def test_the_options_of_the_data_are_those_that_were_asked_for(text, dictionary):
-    drawn = draw("dates", text, dictionary, 0)
-    assert [len(part) for part in (drawn.train, drawn.valid, drawn.held_out)] == [30, 10, 20]
-    for (one, other), ids in zip(drawn.train, drawn.ids, strict=True):
-        assert ids == (drawn.source.encode(one), drawn.target.encode(other))
-    found = corpus_of(build("text"), source=f"{text}", held_out=4, valid_pairs=3, **WORDS)
-    assert [len(part) for part in (found.train, found.valid, found.held_out)] == [196, 3, 4]
-
-
-def test_files_that_are_held_out_have_targets_of_their_own(text, tmp_path):
-    (tmp_path / "v.src").write_text("s1 x1\nnew x2\ns2 x2\n")
-    (tmp_path / "v.tgt").write_text("t1 y1\nneu y2\nt2 y2\n")
-    files = {"valid_source": f"{tmp_path}/v.src", "valid_target": f"{tmp_path}/v.tgt"}
-    found = corpus_of(build("text"), source=f"{text}", **files, **WORDS)
-    assert found.held_out == [("s1 x1", "t1 y1"), ("new x2", "neu y2"), ("s2 x2", "t2 y2")]
-    assert any("2 of its sources are trained on too" in note for note in found.notes)
-
-
 @pytest.mark.parametrize("kind", ["text", "pronunciation"])
 def test_a_file_that_changes_has_another_checksum(kind, text, dictionary):
     path = text if kind == "text" else dictionary
@@ -139,20 +111,6 @@ def test_every_pronunciation_of_a_word_is_trained_on(tmp_path):
     path.write_text("".join(f"W{chr(65 + n)}  A P{n}\nW{chr(65 + n)}(2)  B P{n}\n" for n in range(20)))
     found = corpus_of(build("pronunciation"), dictionary=f"{path}", held_out=3, valid_pairs=3)
     assert [len(part) for part in (found.train, found.valid, found.held_out)] == [28, 6, 6]
-
-
-def test_a_typed_word_is_read_as_the_dictionary_is():
-    assert build("pronunciation").normalise_input("McDonald") == "mcdonald"
-    assert build("text").normalise_input("McDonald") == "McDonald"
-
-
-def test_pairs_of_multi30k_that_are_measured_during_training_can_be_fewer(tmp_path, monkeypatch):
-    read = {"train": 5, "val": 4, "test_2016_flickr": 3}
-    module = sys.modules["minitransformer.tasks.multi30k"]
-    monkeypatch.setattr(module, "read_multi30k", lambda folder, part: [(f"{part} {n}", "t") for n in range(read[part])])
-    found = corpus_of(build("multi30k"), data=f"{tmp_path}", valid_pairs=2, **WORDS)
-    assert [len(part) for part in (found.train, found.valid, found.held_out)] == [5, 2, 3]
-    assert MULTI30K.keys() == read.keys()
 
 
 @pytest.mark.parametrize(("kind", "digest"), toml_table(__file__, "DIGESTS").items())

@@ -3,10 +3,10 @@
 import json
 import re
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
+from run_contents import contents
 from toml_cases import cases_from_toml
 
 import minitransformer as mt
@@ -81,17 +81,6 @@ def test_a_run_begins_with_weights_tokens_and_options_of_another(texts, tmp_path
     assert without_steps.with_steps(400).training.warmup_steps == 20  # the default scales with the number of steps
 
 
-def contents(run):
-    """Return all that a run has left but how long it took."""
-    files = {path.relative_to(run.path): path for path in run.path.rglob("*.*")}
-    found = {name: path.read_text() for name, path in files.items() if path.suffix not in (".safetensors", ".jsonl")}
-    for name in files.keys() - found.keys() - {Path("metrics.jsonl")}:
-        checkpoint = read_checkpoint(files[name])
-        found[name] = *checkpoint[:3], checkpoint.state | {"seconds": 0}
-    times = {"seconds": 0, "tokens_per_second": 0}
-    return found | {"metrics": [line | times for line in run.measurements.read()]}
-
-
 def test_fixed_weights_stay_and_the_rest_resumes_to_the_bit(texts, tmp_path):
     options = ("--freeze", "embeddings, encoder", "--average-last", "2", "--keep", "9", "--workers", "1")
     options += keep_good(texts)
@@ -104,14 +93,14 @@ def test_fixed_weights_stay_and_the_rest_resumes_to_the_bit(texts, tmp_path):
     whole = read_checkpoint(run.checkpoints.file(3))
     n = sum(value.size for name, value in start.items() if name.startswith("decoder."))
     assert whole.optimiser["mean"].shape == (n,)  # Adam holds only what it trains
-    files = contents(run)
+    files = contents(run.path)
     for step in (2, 1, 0):
         for later in range(step + 1, 4):
             run.checkpoints.file(later).unlink()
         trainer = resume(run, refuse)
         assert trainer.step == step
         trainer.train(run)
-        np.testing.assert_equal(contents(run), files)
+        np.testing.assert_equal(contents(run.path), files)
 
 
 @pytest.mark.parametrize("more", [(), ("--lora", "2")], ids=str)

@@ -7,9 +7,9 @@ import random
 import signal
 from contextlib import suppress
 
-import numpy as np
 import pytest
 from option_values import values_of
+from run_contents import agree
 
 from minitransformer.tasks import DataOptions, build
 from minitransformer.training import (
@@ -18,7 +18,6 @@ from minitransformer.training import (
     continue_from,
     create_run,
     load,
-    read_checkpoint,
     resume,
 )
 from minitransformer.training.options import TrainingOptions
@@ -85,16 +84,6 @@ def train(path, task, folder, options, stop=None, start=None):
     return run
 
 
-def contents(run):
-    """Return all that a run has left but how long it took."""
-    found = {}
-    for path in sorted(run.path.rglob("*.safetensors")):
-        kept = read_checkpoint(path)
-        found[path.name] = *kept[:3], kept.state | {"seconds": 0}
-    times = {"seconds": 0, "tokens_per_second": 0}
-    return found | {"metrics": [line | times for line in run.measurements.read()]}
-
-
 def check_it_resumes(tmp_path, texts, task, name, value):
     """Train with an option to the end, and again with a stop; return what the first run has left."""
     options = {name: value} | BESIDE.get(name, {})
@@ -108,7 +97,7 @@ def check_it_resumes(tmp_path, texts, task, name, value):
     assert 0 < trainer.step < last or last == 1
     trainer.train(stopped)
     if not options.get("minutes"):  # whose number of steps the clock decides
-        np.testing.assert_equal(contents(stopped), contents(whole))
+        agree(stopped.path, whole.path)
 
 
 def cases(kind):

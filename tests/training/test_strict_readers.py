@@ -173,14 +173,6 @@ def test_data_may_be_moved(run, tmp_path):
         resume(run, refuse)
 
 
-def test_the_mean_begins_anew_where_the_last_steps_are_yet_to_come(run):
-    assert resume(run, refuse).mean.steps == 4
-    edit(run, steps=10)
-    trainer = resume(run, refuse)
-    assert trainer.mean.steps == 0
-    assert not trainer.mean.values.any()
-
-
 @pytest.mark.parametrize("earlier", [False, True], ids=["", "earlier version"])
 def test_a_run_opens_with_or_without_provenance(original, run, earlier):
     wanted = results(original)
@@ -229,15 +221,6 @@ def test_held_out_pairs_of_an_earlier_version_are_compared_with_the_data(run):
         resume(run, refuse)
 
 
-def test_a_run_that_saved_nothing_is_made_again(run):
-    shutil.rmtree(run.checkpoints.path)
-    held_out = run.held_out()
-    for name in ("held_out.tsv", "data.json"):
-        (run.path / name).unlink()
-    assert resume(run, refuse).step == 0
-    assert run.held_out() == held_out
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # Files that are not what they should be
 
@@ -269,13 +252,6 @@ def test_a_file_that_is_not_what_it_should_be_is_named(run, name, content):
         results(run)
     assert len(str(error.value)) < 1000
     assert main(["resume", str(run.path)]) == 2
-
-
-def test_what_a_crash_left_at_the_end_of_the_measurements_is_no_fault(run):
-    before = run.measurements.read()
-    with run.measurements.path.open("ab") as file:
-        file.write(b'5\n{"step": 4, "lo\0\0')
-    assert run.measurements.read() == before
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such files")
@@ -350,15 +326,6 @@ def test_weights_that_are_no_numbers_are_refused(run, kind):
         pytest.skip("this version of safetensors writes no complex numbers")
     with pytest.raises(RunError, match=f"{CHECKPOINT}: model.* holds {np.dtype(kind)}, expected numbers"):
         load(run, "last", refuse)
-
-
-def test_the_last_weights_are_not_replaced_by_the_best(run):
-    for _, path in run.checkpoints.files():
-        path.unlink()
-    assert load(run, report=lambda message: None).weights == "best"
-    for weights in ("last", "mean"):
-        with pytest.raises(RunError, match="has no checkpoint"):
-            load(run, weights, refuse)
 
 
 @pytest.mark.parametrize("kind", ["F8_E4M3", "F8_E5M2", "BF16", "F4", "X"])

@@ -2,13 +2,11 @@
 
 import math
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
 from toml_cases import cases_from_toml
 
-import minitransformer as mt
 from minitransformer.arrays import to_numpy
 from minitransformer.data import RawCharacters, TextBatch, Trigram, UnknownTokenError
 from minitransformer.decoding import SamplingOptions
@@ -21,7 +19,6 @@ from minitransformer.training import (
     RunError,
     Trainer,
     Workers,
-    average,
     create_run,
     evaluate_text,
     load,
@@ -71,21 +68,6 @@ def test_a_run_has_what_other_runs_have(tmp_path, texts):
     assert again.task.name == "characters"
 
 
-@pytest.mark.same_bits
-def test_a_resumed_run_ends_with_the_same_weights(tmp_path, texts):
-    options = {"dropout": 0.1, "shares": 2, "accumulate": 2}
-    whole, _, _ = trained(tmp_path / "whole", texts, **options)
-    _, run, _ = trained(tmp_path / "half", texts, **options)
-    for step, path in run.checkpoints.files():
-        if step > 3:
-            path.unlink()
-    trainer = resume(run, pytest.fail)
-    assert trainer.step == 3
-    trainer.train(run)
-    for name, values in whole.model.state_dict().items():
-        np.testing.assert_array_equal(values, trainer.model.state_dict()[name])
-
-
 def test_a_changed_text_or_held_out_file_is_noticed(tmp_path, texts):
     _, run, _ = trained(tmp_path / "run", texts)
     (run.path / "held_out.txt").write_text("something else\n")
@@ -96,21 +78,6 @@ def test_a_changed_text_or_held_out_file_is_noticed(tmp_path, texts):
     texts[0].write_text(texts[0].read_text() + "y = 1\n")
     with pytest.raises(RunError, match=r"a.py has changed since the run"):
         resume(run, pytest.fail)
-
-
-def test_a_missing_held_out_file_is_made_again(tmp_path, texts):
-    _, run, _ = trained(tmp_path / "run", texts)
-    held_out = run.held_out_text()
-    (run.path / "held_out.txt").unlink()
-    assert not run.is_complete()
-    resume(run, pytest.fail)
-    assert run.held_out_text() == held_out
-
-
-def test_an_average_can_be_used(tmp_path, texts):
-    _, run, _ = trained(tmp_path / "run", texts)
-    average(run, 2)
-    assert load(run).weights == "average"
 
 
 def test_a_run_may_be_replaced_by_one_of_another_kind(tmp_path, texts):
@@ -247,8 +214,3 @@ def test_brackets_nested_too_deeply_are_no_line_of_a_program():
 def test_lines_without_code_and_cut_off_lines_do_not_count():
     share = parsing_lines(["cut off\nx = 1\n\n  # note\n  a b\ncut off", "x\ny"])
     assert (share.count, share.total) == (1, 2)
-
-
-def test_most_lines_of_a_program_parse():
-    share = parsing_lines([Path(mt.__file__).read_text()])
-    assert 0.5 < share.value < 1

@@ -6,13 +6,10 @@ import numpy as np
 import pytest
 
 from minitransformer.arrays import to_numpy
-from minitransformer.data import Batch
 from minitransformer.decoding import Diverged, translate
-from minitransformer.nn import Transformer
-from minitransformer.optim import Adam, inverse_square_root, linear_decay, warmup
+from minitransformer.optim import inverse_square_root, linear_decay, warmup
 from minitransformer.sharding.blocks import add_gradient_in_blocks
 from minitransformer.tasks import build
-from minitransformer.testing import gradcheck
 from minitransformer.training import Configuration, RunFolder, Scores, Trainer, create_run, load, resume, shared_step
 from minitransformer.training.checkpoints import read_checkpoint
 from minitransformer.training.interruption import deferred_interrupt
@@ -86,15 +83,6 @@ def test_the_model_is_the_mean_of_the_last_steps_weights(tmp_path, monkeypatch):
         np.testing.assert_array_equal(checkpoint.model[name], weights[-1][name])
 
 
-def test_what_is_held_out_is_never_trained_on(tmp_path):
-    trainer, folder, _, _ = trained(tmp_path)
-    train, held_out = trainer.corpus.train, trainer.corpus.held_out
-    assert len(train) == 100
-    assert len(held_out) == 8
-    assert not {source for source, _ in train} & {source for source, _ in held_out}
-    assert folder.held_out() == held_out
-
-
 def test_a_run_can_be_read_back_and_translates_alike(tmp_path, monkeypatch):
     trainer, folder, _, scores = trained(tmp_path)
     monkeypatch.chdir(folder.path)
@@ -144,29 +132,6 @@ def test_a_run_that_is_trained_from_python_is_finished(tmp_path):
     assert [sample.source for sample in result.scores.samples] == [source for source, _ in folder.held_out()]
     for name, values in load(folder).model.state_dict().items():
         np.testing.assert_array_equal(result.trained.model.state_dict()[name], values)
-
-
-def test_a_run_that_ended_before_it_was_finished_is_finished_without_another_step(tmp_path):
-    trainer, folder = begun(tmp_path)
-
-    def on_result(result):
-        raise OSError("the disk is full")
-
-    with pytest.raises(OSError, match="the disk is full"):
-        trainer.train(folder, on_result=on_result)
-    assert not folder.is_finished()
-    again, steps = resume(folder, pytest.fail), []
-    assert again.finished
-    again.train(folder, lambda *_: steps.append(1))
-    assert folder.is_finished()
-    assert steps == []
-
-
-def test_saving_reads_no_configuration(tmp_path, monkeypatch):
-    monkeypatch.setattr(RunFolder, "_read", lambda *_: pytest.fail("a file of the run was read"))
-    trainer, folder = begun(tmp_path)
-    trainer.model.train()
-    trainer._save(folder)
 
 
 def begun(tmp_path, **changes):
@@ -281,21 +246,6 @@ def test_a_second_ctrl_c_saves_no_weights_that_are_half_moved(tmp_path, monkeypa
         np.testing.assert_array_equal(values, to_numpy(at_3[0][name]), err_msg=name)
 
 
-def test_a_training_step_follows_the_gradient():
-    """The first step of Adam moves every weight by the learning rate, against the sign of its gradient."""
-    model = Transformer(7, 9, d_model=6, n_heads=2, n_layers=1, d_ff=10, dropout=0, dtype="float64", seed=1)
-    batch = Batch(*(np.random.default_rng(i).integers(1, 7, (3, 4)) for i in range(3)))
-    before = model.state_dict()
-    shared_step(model, Adam(model.parameters()), batch, 1e-3, 0.1)
-    for parameter, (name, values) in zip(model.parameters(), before.items(), strict=True):
-        gradient = to_numpy(parameter.grad)
-        clear = np.abs(gradient) > 1e-6
-        assert clear.any(), name
-        moved = (to_numpy(parameter.data) - values)[clear]
-        # eps is 1e-9 beside gradients above 1e-6
-        np.testing.assert_allclose(moved, -1e-3 * np.sign(gradient[clear]), rtol=2e-3)
-
-
 def test_what_the_recipe_says_of_a_step_reaches_it(tmp_path, monkeypatch):
     asked = []
 
@@ -387,53 +337,6 @@ def test_the_weight_decay_of_the_recipe_shrinks_the_matrices(tmp_path):
         lost = to_numpy(without.data).astype(float) - to_numpy(decayed.data)
         # the weights, of which none is above 4, are rounded to 24 binary digits
         np.testing.assert_allclose(lost, share * to_numpy(before.data), rtol=0, atol=4 * 2**-23)
-
-
-def test_the_loss_of_a_step_has_the_right_gradient():
-    model = Transformer(7, 9, d_model=6, n_heads=2, n_layers=1, d_ff=10, dropout=0, dtype="float64", seed=1)
-    rng = np.random.default_rng(0)
-    source, target, wanted = (rng.integers(1, 7, (2, n)) for n in (5, 4, 4))
-
-    def loss(output):
-        model.output = model.target_embedding.table = output
-        from minitransformer import ops
-
-        return ops.cross_entropy(model(source, target), wanted, label_smoothing=0.1)
-
-    gradcheck(loss, [model.output.data.copy()])
-
-
-def test_ctrl_c_waits_for_the_end_of_the_step(tmp_path, monkeypatch):
-    before = signal.getsignal(signal.SIGINT)
-    steps = []
-
-    def interrupted(*arguments):
-        if len(steps) == 4:
-            signal.raise_signal(signal.SIGINT)
-        loss = shared_step(*arguments)
-        steps.append(1)
-        return loss
-
-    monkeypatch.setattr("minitransformer.training.trainer.shared_step", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        trained(tmp_path)
-    assert len(steps) == 5
-    assert load(RunFolder(tmp_path / "run"), "last").checkpoint.state["step"] == 5
-    assert signal.getsignal(signal.SIGINT) is before
-
-
-@pytest.mark.usefixtures("_ctrl_c")
-def test_a_second_ctrl_c_is_not_put_off():
-    def press_twice():
-        with deferred_interrupt() as pressed:
-            assert not pressed()
-            signal.raise_signal(signal.SIGINT)
-            assert pressed()
-            signal.raise_signal(signal.SIGINT)
-            raise AssertionError("the second one did not interrupt")
-
-    with pytest.raises(KeyboardInterrupt):
-        press_twice()
 
 
 @pytest.mark.usefixtures("_ctrl_c")
