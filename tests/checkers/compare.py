@@ -1,17 +1,13 @@
 """Compares gradient checkers on the corpus: ``python tests/checkers/compare.py`` prints the tables.
 
-The other checkers are optional: install ``torch``, ``jax`` and ``autograd`` to include them. Each finished row is kept
-in ``build/checkers.jsonl``, so an interrupted comparison goes on where it stopped. A row is measured again after a
-change of the corpus, of this script, or of the checker itself.
+The other checkers are optional: install ``torch``, ``jax`` and ``autograd`` to include them.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import importlib.metadata
 import importlib.util
-import json
 import os
 import signal
 import statistics
@@ -20,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +34,6 @@ from sample import Sample
 ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs" / "checkers.md"
 START, END = "<!-- {}: start -->", "<!-- {}: end -->"
-KEPT = ROOT / "build" / "checkers.jsonl"
 SECONDS = 60
 """How long a checker may take for one function."""
 REPEATS, SHORT = 3, 0.03
@@ -100,62 +95,21 @@ def limit(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def digest(name: str) -> str:
-    """Return what a row depends on, as one short string."""
-    here, gallery = Path(__file__).parent, ROOT / "tests" / "gallery"
-    files = [*here.glob("*.py"), *here.glob("*.toml"), *gallery.glob("*.py"), gallery / "edits.toml"]
-    package = CHECKERS[name].package
-    if package == "minitransformer":
-        files += (ROOT / "minitransformer" / "testing").rglob("*.py")
-    found = hashlib.sha256(name.encode())
-    for path in sorted(files):
-        if not path.name.startswith("test_"):
-            found.update(path.read_bytes())
-    found.update(np.__version__.encode() + (b"" if package == "minitransformer" else version(package).encode()))
-    return found.hexdigest()[:16]
-
-
 def version(package: str) -> str:
     """Return the version of an installed package."""
     return importlib.metadata.version(package)
 
 
-def compare(names: list[str], dtypes: list[str], again: bool = False) -> dict[str, dict[str, list[Outcome]]]:
-    """Run the checkers, or read the rows that were kept."""
-    kept = {} if again or not KEPT.exists() else dict(map(read_row, KEPT.read_text("utf-8").splitlines()))
-    KEPT.parent.mkdir(exist_ok=True)
+def compare(names: list[str], dtypes: list[str]) -> dict[str, dict[str, list[Outcome]]]:
+    """Run the checkers in each precision that they know."""
     results: dict[str, dict[str, list[Outcome]]] = {dtype: {} for dtype in dtypes}
-    with KEPT.open("w", encoding="utf-8") as file:
-        for key, outcomes in kept.items():
-            if outcomes:
-                write_row(file, key, outcomes)
-        for dtype in dtypes:
-            for name in names:
-                if dtype not in CHECKERS[name].dtypes:
-                    continue
-                key = (dtype, name, digest(name))
+    for dtype in dtypes:
+        for name in names:
+            if dtype in CHECKERS[name].dtypes:
                 start = time.perf_counter()
-                if key not in kept:
-                    kept[key] = run(name, [s for s in CORPUS if dtype in s.dtypes], dtype)
-                    write_row(file, key, kept[key])
-                results[dtype][name] = kept[key]
+                results[dtype][name] = run(name, [s for s in CORPUS if dtype in s.dtypes], dtype)
                 print(f"{dtype}: {name} ({time.perf_counter() - start:.0f} s)", file=sys.stderr, flush=True)
     return results
-
-
-def write_row(file: Any, key: tuple[str, str, str], outcomes: list[Outcome]) -> None:
-    """Keep a row as one line."""
-    file.write(json.dumps([key, [asdict(outcome) for outcome in outcomes]]) + "\n")
-    file.flush()
-
-
-def read_row(line: str) -> tuple[tuple[str, str, str], list[Outcome]]:
-    """Read a row that was kept; one that was cut off is empty and fits nothing."""
-    try:
-        (dtype, name, key), outcomes = json.loads(line)
-        return (dtype, name, key), [Outcome(**outcome) for outcome in outcomes]
-    except (ValueError, TypeError):
-        return ("", "", ""), []
 
 
 def row(name: str, outcomes: list[Outcome], torch: list[Outcome]) -> str:
@@ -270,15 +224,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="write the tables into docs/checkers.md")
     parser.add_argument("--verbose", action="store_true", help="print what each checker judges wrongly")
-    parser.add_argument("--again", action="store_true", help="measure all rows again, also those that were kept")
     parser.add_argument("--checkers", nargs="*", default=[*CHECKERS], help="the checkers; all by default")
     parser.add_argument("--dtypes", nargs="*", default=["float64", "float32", "float16"], help="the precisions")
     args = parser.parse_args()
     names = [name for name in args.checkers if importlib.util.find_spec(CHECKERS[name].package)]
-    for name in args.checkers:
-        if name not in names:
-            print(f"{name}: left out; it needs {CHECKERS[name].package}", file=sys.stderr)
-    results = compare(names, args.dtypes, args.again)
+    for name in {*args.checkers} - {*names}:
+        print(f"{name}: left out; it needs {CHECKERS[name].package}", file=sys.stderr)
+    results = compare(names, args.dtypes)
     text = tables(results)
     print(text)
     if args.verbose:

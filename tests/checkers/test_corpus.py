@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pytest
 from adapters import OURS, quietly
-from compare import Outcome, compare, counts, limit, replace, row, run, tables
+from compare import Outcome, counts, limit, replace, row, run, tables
 from corpus import CORPUS, TWINS, of
 from from_gallery import GALLERY, NO_PLAIN_FORM, samples
 from reported import REPORTED
@@ -76,15 +76,6 @@ def distance(found, expected):
     if found.shape != expected.shape or not np.isfinite(found).all():
         return np.inf
     return np.abs(found - expected).max() / max(np.abs(found).max(), np.abs(expected).max())
-
-
-def test_a_reported_case_names_the_precisions_in_which_a_checker_was_wrong():
-    shown = [(REPORTED[0], "accepted", "64"), (REPORTED[2], "rejected", "64"), (REPORTED[2], "kink", "")]
-    for sample, said, wrong in shown:
-        found = {"float64": {OURS: [Outcome(sample.name, sample.right, False, said, "", 1.0, 4)]}, "float32": {}}
-        line = next(line for line in tables(found).splitlines() if line.startswith(f"| [{sample.name}]"))
-        label, bits = "" if sample.right else " (wrong)", "64, 32" if "float32" in sample.dtypes else "64"
-        assert line == f"| [{sample.name}]({sample.source}){label} | {bits} | {wrong} | {sample.note} |"
 
 
 def test_a_comparison_counts_verdicts_and_calls():
@@ -157,20 +148,6 @@ def test_a_checker_that_does_not_end_gives_no_answer():
             time.sleep(10)
 
     assert quietly(wait, None, None, []) == ("cannot run", "no answer within 0.01 seconds")
-
-
-def test_finished_rows_are_kept_and_a_row_that_was_cut_off_is_not(tmp_path, monkeypatch, capsys):
-    kept = tmp_path / "build" / "rows.jsonl"
-    monkeypatch.setattr("compare.KEPT", kept)
-    monkeypatch.setattr("compare.CORPUS", [OWN["x² at 1e6"]])
-    first = compare([OURS], ["float64"])
-    assert first["float64"][OURS][0].verdict == "accepted"
-    monkeypatch.setattr("compare.run", None)
-    assert compare([OURS], ["float64"]) == first
-    kept.write_text(kept.read_text("utf-8")[:-10], "utf-8")
-    with pytest.raises(TypeError):
-        compare([OURS], ["float64"])
-    assert "minitransformer" in capsys.readouterr().err
 
 
 def test_the_tables_stand_between_their_marks():
