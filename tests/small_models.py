@@ -7,6 +7,7 @@ import numpy as np
 import minitransformer as mt
 from minitransformer.arrays import asarray, to_numpy
 from minitransformer.autograd import no_grad
+from minitransformer.data import Batch
 from minitransformer.tracing.watching import run
 
 SOURCE = np.array([[5, 6, 7, 3, 0], [3, 4, 4, 5, 6]])
@@ -34,6 +35,14 @@ def language_model(n_layers=1):
     for parameter in found.parameters():
         parameter.data[...] += asarray(rng.normal(0, 0.3, parameter.shape))
     return found.eval()
+
+
+def padded_batch(seed=0, rows=8, vocabulary=11):
+    """Return a batch of random tokens with some padding."""
+    rng = np.random.default_rng(seed)
+    source, written, wanted = (rng.integers(1, vocabulary, (rows, length)) for length in (7, 5, 5))
+    source[1, 3:] = written[2, 4:] = wanted[2, 4:] = 0
+    return Batch(source, written, wanted)
 
 
 class Twice(mt.nn.Module):

@@ -7,7 +7,6 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from types import SimpleNamespace
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -55,17 +54,9 @@ def a_cupy(available=True, kernel=None):
 # The choice of the library
 
 
-def test_use_numpy():
-    use("numpy")
-    assert backend() == "numpy"
-    assert xp.exp is np.exp
-    assert xp.ndarray is np.ndarray
-    assert xp.random is np.random
-
-
 @pytest.mark.parametrize("name", ["torch", "NumPy", "", "numpy "])
 def test_use_refuses_an_unknown_name(name):
-    with pytest.raises(BackendError, match=f"unknown array library '{name}': choose one of numpy, cupy"):
+    with pytest.raises(BackendError, match=f"'{name}': choose one of numpy, cupy"):
         use(name)
     assert backend() == "numpy"
 
@@ -83,29 +74,19 @@ def test_while_a_thread_chooses_the_others_see_one_whole_library(monkeypatch):
     assert seen == [before]
 
 
-def test_use_says_how_to_install_cupy(monkeypatch):
-    monkeypatch.setitem(sys.modules, "cupy", None)  # an import of it fails
-    with pytest.raises(
-        BackendError, match=r"not installed.*pip install .*\[cuda13\].*\[cuda12\].*nvidia-smi"
-    ) as caught:
+@pytest.mark.parametrize(
+    ("library", "words"),
+    [
+        (None, r"\[cuda13\].*\[cuda12\].*nvidia-smi"),  # an import of None fails
+        (a_cupy(available=False), "GPU.*nvidia-smi"),
+        (a_cupy(kernel=RuntimeError("libnvrtc.so is missing")), r"\[ctk\].*libnvrtc.so is missing"),
+    ],
+    ids=["not installed", "no GPU", "no kernel runs"],
+)
+def test_use_says_what_is_missing_for_cupy(monkeypatch, library, words):
+    monkeypatch.setitem(sys.modules, "cupy", library)
+    with pytest.raises(BackendError, match=words):
         use("cupy")
-    assert isinstance(caught.value.__cause__, ImportError)
-    assert backend() == "numpy"
-    assert xp.exp is np.exp
-
-
-def test_use_says_that_there_is_no_gpu(monkeypatch):
-    monkeypatch.setitem(sys.modules, "cupy", a_cupy(available=False))
-    with pytest.raises(BackendError, match=r"no usable NVIDIA GPU.*nvidia-smi.*NumPy backend"):
-        use("cupy")
-    assert backend() == "numpy"
-
-
-def test_use_says_that_the_first_kernel_failed(monkeypatch):
-    monkeypatch.setitem(sys.modules, "cupy", a_cupy(kernel=RuntimeError("libnvrtc.so is missing")))
-    with pytest.raises(BackendError, match=r"cannot run on it.*\[ctk\].*libnvrtc.so is missing") as caught:
-        use("cupy")
-    assert isinstance(caught.value.__cause__, RuntimeError)
     assert backend() == "numpy"
     assert xp.asarray is np.asarray
 
@@ -121,20 +102,6 @@ def test_use_cupy_where_it_works(monkeypatch):
         _ = xp.exp  # no name of the library before is left
     use("numpy")
     assert xp.exp is np.exp
-
-
-@pytest.mark.parametrize(("number", "card"), [(0, 0), (1, 1), (2, 2), (3, 0), (7, 1)])
-def test_more_processes_than_cards_share_them(monkeypatch, number, card):
-    library, used = a_cupy(), []
-    device = lambda n: SimpleNamespace(use=lambda: used.append(n))  # noqa: E731
-    library.cuda = SimpleNamespace(Device=device, runtime=SimpleNamespace(getDeviceCount=lambda: 3))
-    monkeypatch.setitem(sys.modules, "cupy", library)
-    monkeypatch.setattr(arrays.namespace, "_chosen_card", None)
-    use("cupy")
-    assert used == []
-    arrays.choose_card(number)
-    use("cupy")
-    assert used == [card]
 
 
 def test_names_that_the_library_does_not_have():
@@ -267,10 +234,6 @@ def test_a_report_names_the_libraries_of_matrix_products(monkeypatch):
     assert blas.kernels() == "unknown"
     monkeypatch.undo()
     assert {info["user_api"] for info in blas._libraries().info()} == {"blas"}
-    select = mock.Mock()
-    monkeypatch.setattr(blas, "ThreadpoolController", lambda: mock.Mock(select=select))  # beside OpenMP, for instance
-    assert blas._libraries.__wrapped__() is select.return_value
-    select.assert_called_once_with(user_api="blas")
 
 
 def test_full_memory(monkeypatch):
@@ -370,10 +333,6 @@ def test_as_mask_takes_what_broadcasts(shape):
     assert np.broadcast_shapes(found.shape, (2, 3, 5)) == (2, 3, 5)
 
 
-def test_as_mask_takes_lists():
-    assert arrays.as_mask([[True], [False]], (2, 3), "attention").tolist() == [[True], [False]]
-
-
 @pytest.mark.parametrize(
     ("shape", "of"), [((4,), (2, 5)), ((2, 2, 5), (2, 5)), ((5, 2), (2, 5)), ((3,), (1,)), ((0,), (5,))]
 )
@@ -454,12 +413,6 @@ def test_scatter_add(size, n, trailing):
     assert np.array_equal(indices, before[1])
 
 
-def test_scatter_add_keeps_the_type():
-    result = arrays.scatter_add((4, 2), np.array([1, 1, 3]), np.ones((3, 2), dtype=np.float32))
-    assert result.dtype == np.float32
-    assert result.tolist() == [[0, 0], [2, 2], [0, 0], [1, 1]]
-
-
 # Random numbers and slices
 
 
@@ -486,13 +439,6 @@ def test_random_bits_have_the_shape(shape):
     bits = arrays.random_bits(np.random.default_rng(0), shape)
     assert bits.shape == shape
     assert bits.dtype == np.uint16
-
-
-def test_random_bits_follow_the_generator():
-    rng = np.random.default_rng(5)
-    first, second = arrays.random_bits(rng, (9, 9)), arrays.random_bits(rng, (9, 9))
-    assert not np.array_equal(first, second)
-    assert np.array_equal(first, arrays.random_bits(np.random.default_rng(5), (9, 9)))
 
 
 @pytest.mark.parametrize("length", [0, 1, 5, 6, 7, 12, 13])
@@ -667,12 +613,6 @@ def test_a_plain_generator_draws_the_same(shape):
     assert plain.bit_generator.state == rows.bit_generator.state
 
 
-def test_row_dot_is_the_sum_of_products_along_the_last_axis():
-    x, y = np.random.default_rng(0).normal(size=(2, 3, 4, 5))
-    found = arrays.to_numpy(arrays.row_dot(xp.asarray(x), xp.asarray(y)))
-    np.testing.assert_allclose(found, (x * y).sum(axis=-1, keepdims=True), rtol=1e-12)
-
-
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_relu_in_place_writes_over_its_input_and_keeps_nan(dtype):
     x = xp.asarray(np.array([[-2.0, 0.0, 3.0], [np.nan, -np.inf, np.inf]], dtype=dtype))
@@ -681,45 +621,19 @@ def test_relu_in_place_writes_over_its_input_and_keeps_nan(dtype):
     np.testing.assert_array_equal(arrays.to_numpy(x), np.array([[0, 0, 3], [np.nan, 0, np.inf]], dtype=dtype))
 
 
-def test_tanh_slope_leaves_its_input_alone():
-    tanh = xp.asarray(np.array([0.0, 0.5, -1.0]))
-    np.testing.assert_array_equal(arrays.to_numpy(arrays.tanh_slope(tanh)), [1, 0.75, 0])
-    np.testing.assert_array_equal(arrays.to_numpy(tanh), [0, 0.5, -1])
-
-
-@pytest.mark.filterwarnings("error")
-def test_sigmoid_keeps_its_digits_and_does_not_overflow():
-    x = np.array([[-1e4, -700.0, -30.0, -1e-9], [0.0, 2.5, 40.0, 1e4]])
-    expected = np.where(x > -705, 1 / (1 + np.exp(-np.maximum(x, -705))), 0)
-    found = arrays.to_numpy(arrays.sigmoid(xp.asarray(x)))
-    np.testing.assert_allclose(found, expected, rtol=4e-16)
-    assert arrays.sigmoid(xp.asarray(x.astype("float32"))).dtype == np.float32
-    for shape in ((), (0,), (40_000,)):
-        np.testing.assert_array_equal(arrays.to_numpy(arrays.sigmoid(xp.zeros(shape))), np.full(shape, 0.5))
-
-
 def test_erf_is_exact_up_to_rounding():
-    x = np.concatenate([np.linspace(-7, 7, 5001), 10.0 ** np.arange(-300, 0, 3), [1e30, -1e30]])
+    x = np.concatenate(
+        [np.linspace(-7, 7, 5001), 10.0 ** np.arange(-300, 0, 3), [1e30, -1e30, np.inf, -np.inf, np.nan]]
+    )
+    x = np.stack([x, x], axis=1)[::2, 0]  # strided
     exact = np.array([math.erf(one) for one in x])
     found = arrays.to_numpy(arrays.erf(xp.asarray(x)))
-    assert np.abs(found - exact).max() < 2.3e-16
+    assert np.nanmax(np.abs(found - exact)) < 2.3e-16
     np.testing.assert_allclose(found, exact, rtol=5e-16)
     single = x.astype(np.float32)
     found = arrays.to_numpy(arrays.erf(xp.asarray(single)))
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, [math.erf(one) for one in single], rtol=3e-7, atol=1e-38)
-
-
-def test_erf_of_any_shape_of_infinity_and_of_nan():
-    for shape in ((), (0,), (2, 0), (2, 3)):
-        x = np.full(shape, 0.5)
-        np.testing.assert_allclose(
-            arrays.to_numpy(arrays.erf(xp.asarray(x))), np.full(shape, math.erf(0.5)), rtol=1e-15
-        )
-    x = np.linspace(-2, 2, 40_000).reshape(2, -1)[:, ::2]  # strided, and more than a slice
-    np.testing.assert_allclose(arrays.to_numpy(arrays.erf(xp.asarray(x))), np.vectorize(math.erf)(x), rtol=5e-16)
-    special = arrays.to_numpy(arrays.erf(xp.asarray(np.array([np.inf, -np.inf, np.nan]))))
-    np.testing.assert_array_equal(special, [1, -1, np.nan])
 
 
 def test_an_optional_mask_may_be_absent_but_not_wrong():

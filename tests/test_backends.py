@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from double import log
 from double.library import cupy as double
+from small_models import padded_batch
 
 import minitransformer as mt
 from minitransformer.apps.cli import main
-from minitransformer.arrays import backend, to_numpy, use
-from minitransformer.data import Batch
+from minitransformer.arrays import backend, use
 from minitransformer.decoding import translate
 from minitransformer.tasks import build
 from minitransformer.training import Configuration, RunFolder, Trainer, create_run, load, resume, shared_step
@@ -48,41 +48,11 @@ def on(library):
         use(before)
 
 
-def batch_of(seed=0, rows=8):
-    rng = np.random.default_rng(seed)
-    source, written, wanted = (rng.integers(1, 11, (rows, length)) for length in (7, 5, 5))
-    source[1, 3:] = written[2, 4:] = wanted[2, 4:] = 0
-    return Batch(source, written, wanted)
-
-
 def model_of(dropout=0.0, **options):
     return mt.nn.Transformer(11, 11, d_model=16, n_heads=2, n_layers=2, d_ff=24, dropout=dropout, seed=3, **options)
 
 
 # The same training
-
-
-@pytest.mark.parametrize("options", OPTIONS)
-def test_initial_weights_are_the_same(options):
-    found = []
-    for library in LIBRARIES:
-        with on(library):
-            found.append(model_of(**options).state_dict())
-    for name, values in found[0].items():
-        np.testing.assert_array_equal(found[1][name], values, err_msg=name)
-        assert type(values) is type(found[1][name]) is np.ndarray
-
-
-def test_data_and_its_order_are_the_same():
-    found = []
-    for library in LIBRARIES:
-        with on(library):
-            trainer = Trainer(Configuration.of_task(build("reverse"), **SMALL))
-            found.append((trainer.corpus.fingerprint(), [list(trainer.batches.epoch(n)) for n in (0, 1)]))
-    assert found[0][0] == found[1][0]
-    for one, other in zip(found[0][1], found[1][1], strict=True):
-        for a, b in zip(one, other, strict=True):
-            assert all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -94,7 +64,7 @@ def test_losses_of_ten_steps_agree_to_rounding(options, clip):
         with on(library):
             model = model_of(**options)
             optimiser = mt.optim.Adam(model.parameters())
-            losses = [shared_step(model, optimiser, batch_of(n % 3), 0.004, 0.1, clip=clip) for n in range(10)]
+            losses = [shared_step(model, optimiser, padded_batch(n % 3), 0.004, 0.1, clip=clip) for n in range(10)]
             found.append([float(loss) for loss in losses])
     assert found[0][-1] < found[0][0] - 0.1  # it is a training
     np.testing.assert_allclose(found[1][:5], found[0][:5], rtol=3e-6)
@@ -112,35 +82,28 @@ def trained(folder, **changes):
 
 
 @pytest.mark.parametrize(("here", "there"), [LIBRARIES, LIBRARIES[::-1]])
-def test_a_run_is_used_with_the_other_library(tmp_path, capsys, monkeypatch, here, there):
-    said, drawn = {}, []
-    monkeypatch.setattr("minitransformer.apps.plots.attention_maps", lambda maps, *_, **__: drawn.append(maps))
+def test_a_run_is_used_with_the_other_library(tmp_path, capsys, here, there):
+    found, said, ids = [], [], np.array([[4, 3, 5, 2]])
     with on(here):
-        trained(tmp_path / "run", steps=12, average_last=3)
+        path = str(trained(tmp_path / "run", steps=12, average_last=3).path)
     for library in (here, there):
         with on(library):
-            model, _, source, target, *_ = load(RunFolder(tmp_path / "run"))
-            texts = [text for text, _ in RunFolder(tmp_path / "run").held_out()]
-            weights = model.state_dict()
-            for beam in (1, 3):
-                said[library, beam] = translate(model, source, target, texts, beam)
-        capsys.readouterr()
-        assert main(["evaluate", str(tmp_path / "run"), "--backend", library]) == 0
-        said[library, "evaluate"] = capsys.readouterr().out
-        assert main(["translate", str(tmp_path / "run"), texts[0], "--backend", library]) == 0
-        said[library, "translate"] = capsys.readouterr().out
-        assert main(["attention", str(tmp_path / "run"), texts[0], "--backend", library]) == 0
-        capsys.readouterr()
-        said[library, "weights"] = weights
-    for name, values in said[here, "weights"].items():
-        np.testing.assert_array_equal(said[there, "weights"][name], values)
-    for what in (1, 3, "evaluate", "translate"):
-        assert said[here, what] == said[there, what], what
-    assert drawn[0].keys() == drawn[1].keys()
-    for kind, layers in drawn[0].items():
-        for one, other in zip(layers, drawn[1][kind], strict=True):
-            assert type(one) is type(other) is np.ndarray
-            np.testing.assert_allclose(other, one, rtol=1e-4, atol=1e-6, err_msg=kind)
+            model, _, source, target, *_ = load(RunFolder(path))
+            texts = [text for text, _ in RunFolder(path).held_out()]
+            said.append([translate(model, source, target, texts, beam) for beam in (1, 3)])
+            maps = {f"{kind} {i}": x for kind, xs in model.attention_maps(ids, ids).items() for i, x in enumerate(xs)}
+            found.append((model.state_dict(), maps))
+        for command in (["evaluate", path], ["translate", path, texts[0]]):
+            capsys.readouterr()
+            assert main([*command, "--backend", library]) == 0
+            said[-1].append(capsys.readouterr().out)
+    assert said[0] == said[1]
+    (weights, maps), (others, other_maps) = found
+    for name, values in weights.items():
+        np.testing.assert_array_equal(others[name], values, err_msg=name)
+    for name, values in maps.items():
+        assert type(values) is type(other_maps[name]) is np.ndarray
+        np.testing.assert_allclose(other_maps[name], values, rtol=1e-4, atol=1e-6, err_msg=name)
 
 
 @pytest.mark.parametrize(("here", "there"), [LIBRARIES, LIBRARIES[::-1]])
@@ -184,8 +147,7 @@ def test_workers_of_a_cpu_are_one_on_a_gpu(tmp_path):
 def test_several_workers_are_refused_on_a_gpu_before_anything_is_written(tmp_path, capsys):
     path = tmp_path / "run"
     assert main(["train", "copy", "--workers", "2", "--out", str(path), "--backend", "cupy"]) == 2
-    words = "workers must be 1 with cupy, found 2: they are threads that share the cores of a CPU"
-    assert words in capsys.readouterr().err
+    assert "workers must be 1 with cupy, found 2" in capsys.readouterr().err
     assert not path.exists()
 
 
@@ -220,18 +182,3 @@ def test_between_losses_that_are_shown_nothing_is_read_back(tmp_path, monkeypatc
         trainer.train(run, on_step, lambda _: None)
     assert [step for step, loss in enumerate(shown, 1) if loss is not None] == [10, 20]
     assert copies == {step: [] if step % 10 else ["get"] for step in range(1, 21)}
-
-
-@pytest.mark.parametrize("options", [{"clip": 0.5}, {"accumulated": 3}])
-def test_a_step_of_any_kind_does_not_wait(options):
-    if sys.modules["cupy"] is not double:
-        pytest.skip("a real CuPy does not count")
-    with on("cupy"):
-        model = model_of(0.1)
-        optimiser = mt.optim.Adam(model.parameters())
-        batches = [batch_of(n) for n in range(options.pop("accumulated", 1))]
-        with log.host_copies() as copies:
-            for _ in range(3):
-                loss = shared_step(model, optimiser, batches, 0.01, 0.1, **options)
-        assert copies == []
-        assert np.isfinite(to_numpy(loss))
