@@ -36,6 +36,11 @@ def add(
     OPERATIONS.append(Entry(name=name, operation=right.name, wrong=wrong, right=right, **texts))
 
 
+def add_value(right: Operation, backward: Callable[..., Any], forward: Callable[..., Any], name: str, at: Any) -> None:
+    """Add an operation with a wrong forward pass and the backward pass that fits it."""
+    add(right, backward, forward, name=name, example=at, message=VALUE, weak=Weak(cotangent="random"))
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # Mistakes that are edits
 
@@ -154,15 +159,7 @@ def mask_after_softmax_backward(saved: Any, d_y: Any) -> Any:
     return d_s @ k, d_s.swapaxes(-1, -2) @ q, (weights * seen).swapaxes(-1, -2) @ d_y
 
 
-add(
-    attention,
-    mask_after_softmax_backward,
-    mask_after_softmax,
-    name="attention: mask after the softmax",
-    example=MASKED,
-    message=VALUE,
-    weak=Weak(cotangent="random"),
-)
+add_value(attention, mask_after_softmax_backward, mask_after_softmax, "attention: mask after the softmax", MASKED)
 
 
 def uniform_row(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
@@ -179,15 +176,7 @@ def uniform_row_backward(saved: Any, d_y: Any) -> Any:
     return d_s @ k, d_s.swapaxes(-1, -2) @ q, weights.swapaxes(-1, -2) @ d_y
 
 
-add(
-    attention,
-    uniform_row_backward,
-    uniform_row,
-    name="attention: a hidden row looks everywhere",
-    example=MASKED,
-    message=VALUE,
-    weak=Weak(cotangent="random"),
-)
+add_value(attention, uniform_row_backward, uniform_row, "attention: a hidden row looks everywhere", MASKED)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -197,18 +186,8 @@ add(
 def other_groups(order: Callable[[Any], Any]) -> Callable[..., Any]:
     """Return a forward pass in which other heads share keys and values: heads in another order."""
 
-    def forward(
-        x: Any,
-        memory: Any,
-        w_in: Any,
-        w_out: Any,
-        b_in: Any,
-        b_out: Any,
-        mask: Any = None,
-        *,
-        n_heads: int,
-        **options: Any,
-    ) -> Any:
+    def forward(*inputs: Any, n_heads: int, **options: Any) -> Any:
+        x, memory, w_in, w_out, b_in, b_out, *mask = inputs
         heads = order(np.arange(n_heads))
         n_kv_heads = options["n_kv_heads"]
         d_values = len(w_out) // n_heads
@@ -216,8 +195,8 @@ def other_groups(order: Callable[[Any], Any]) -> Callable[..., Any]:
         columns = np.arange(w_in.shape[1])
         columns[: n_heads * d_keys] = columns[: n_heads * d_keys].reshape(n_heads, -1)[heads].reshape(-1)
         places = np.arange(len(w_out)).reshape(n_heads, -1)[heads].reshape(-1)
-        inputs = (x, memory, w_in[:, columns], w_out[places], b_in[columns], b_out, mask)
-        y, saved = grouped_query_attention.forward(*inputs, n_heads=n_heads, **options)
+        moved = (x, memory, w_in[:, columns], w_out[places], b_in[columns], b_out, *mask)
+        y, saved = grouped_query_attention.forward(*moved, n_heads=n_heads, **options)
         return y, (saved, np.argsort(columns), np.argsort(places))
 
     return forward
@@ -230,14 +209,12 @@ def other_groups_backward(saved: Any, d_y: Any) -> Any:
     return d_x, d_memory, d_w_in[:, columns], d_w_out[places], d_b_in[columns], d_b_out
 
 
-add(
+add_value(
     grouped_query_attention,
     other_groups_backward,
     other_groups(lambda heads: heads.reshape(-1, 2).T.reshape(-1)),
-    name="grouped-query: other groups",
-    example=example("grouped_query_attention", "cross"),
-    message=VALUE,
-    weak=Weak(cotangent="random"),
+    "grouped-query: other groups",
+    example("grouped_query_attention", "cross"),
 )
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -285,14 +262,8 @@ def other_half_backward(saved: Any, d_y: Any) -> Any:
     return (np.concatenate((d_x[..., n:], d_x[..., :n]), axis=-1),)
 
 
-add(
-    swiglu,
-    other_half_backward,
-    other_half_is_the_gate,
-    name="swiglu: the other half is the gate",
-    example=example("swiglu", "F 4"),
-    message=VALUE,
-    weak=Weak(cotangent="random"),
+add_value(
+    swiglu, other_half_backward, other_half_is_the_gate, "swiglu: the other half is the gate", example("swiglu", "F 4")
 )
 
 
@@ -360,15 +331,7 @@ add(
     example=NEAR,
     weak=Weak(example=case(normal(2, 7, 4), normal(2, 7, 4, seed=1), normal(2, 7, 5), radius=0), cotangent="random"),
 )
-add(
-    local_attention,
-    zeros_are_seen_backward,
-    zeros_are_seen,
-    name="local attention: sees beyond the ends",
-    example=NEAR,
-    message=VALUE,
-    weak=Weak(cotangent="random"),
-)
+add_value(local_attention, zeros_are_seen_backward, zeros_are_seen, "local attention: sees beyond the ends", NEAR)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
