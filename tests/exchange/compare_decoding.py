@@ -12,11 +12,11 @@ import argparse
 import importlib.metadata
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -34,6 +34,19 @@ PROGRAMS = ("minitransformer", "transformers", "CTranslate2 float32", "CTranslat
 Sentences = list[list[int]]
 
 
+def marian_model(**options: Any) -> Any:
+    """Return a model of transformers with random weights and the sizes of OPUS-MT."""
+    from transformers import MarianConfig, MarianMTModel
+
+    stacks = {"layers": 6, "attention_heads": 8, "ffn_dim": 2048}
+    config = MarianConfig(
+        vocab_size=VOCABULARY, d_model=512, activation_function="swish", scale_embedding=True, pad_token_id=PAD,
+        decoder_start_token_id=PAD, eos_token_id=END, **options,
+        **{f"{stack}_{name}": value for stack in ("encoder", "decoder") for name, value in stacks.items()},
+    )  # fmt: skip
+    return MarianMTModel(config)
+
+
 def write_models(folder: Path) -> None:
     """Write the model in each program's format."""
     import torch
@@ -47,14 +60,8 @@ def write_models(folder: Path) -> None:
     words = [*known[:-1], *(f"w{i}" for i in range(VOCABULARY - len(known))), known[-1]]
     write_tokenisers(folder / "original")
     (folder / "original" / "vocab.json").write_text(json.dumps({word: i for i, word in enumerate(words)}))
-    stacks = {"layers": 6, "attention_heads": 8, "ffn_dim": 2048}
-    config = transformers.MarianConfig(
-        vocab_size=VOCABULARY, d_model=512, activation_function="swish", scale_embedding=True, init_std=512**-0.5,
-        pad_token_id=PAD, decoder_start_token_id=PAD, eos_token_id=END, forced_eos_token_id=None,
-        **{f"{stack}_{name}": value for stack in ("encoder", "decoder") for name, value in stacks.items()},
-    )  # fmt: skip
     torch.manual_seed(0)
-    model = transformers.MarianMTModel(config)
+    model = marian_model(init_std=512**-0.5, forced_eos_token_id=None)
     model.generation_config = transformers.GenerationConfig(
         bad_words_ids=[[PAD]], decoder_start_token_id=PAD, eos_token_id=END, pad_token_id=PAD, max_length=512
     )
@@ -133,69 +140,40 @@ def ctranslate2(folder: Path, beam: int, kind: str, threads: int) -> Callable[[S
 
 
 def peak_memory() -> int:
-    """Return the most memory that this process has used so far, in bytes."""
+    """Return the most memory that this process has used so far, in bytes; without the package, which takes some."""
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     return 1024 * int(status["VmHWM"].split()[0])
 
 
-def serve(program: str, folder: Path, beam: int, threads: int) -> None:
-    """Translate as many sentences as each line of the standard input says; write what was measured."""
-    if program.startswith("CTranslate2"):
-        translate = ctranslate2(folder, beam, program.split()[1], threads)
-    else:
-        translate = {"minitransformer": ours, "transformers": transformers}[program](folder, beam)
+def serve(work: Callable[[int], object]) -> None:
+    """Do some work for each number on the standard input; write what was measured."""
     for line in sys.stdin:
-        given = sources(int(line))
         start, cpu = time.perf_counter(), time.process_time()
-        found = translate(given)
+        found = work(int(line))
         measured = {"seconds": time.perf_counter() - start, "cpu": time.process_time() - cpu, "peak": peak_memory()}
         print(json.dumps(measured | {"found": found}), flush=True)
 
 
-class Program:
-    """A program in a process of its own."""
+def take_turns(programs: Iterable[str], n: int, rounds: int, threads: int, arguments: Iterable[str]) -> Iterator[str]:
+    """Let programs work in turns, each in a process; yield what was measured of each, and what it found at first."""
+    from minitransformer.apps.bench.turns import Process
 
-    def __init__(self, name: str, folder: Path, options: argparse.Namespace) -> None:
-        self.name = name
-        variables = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
-        environment = os.environ | dict.fromkeys(variables, str(options.threads)) | {"HF_HUB_OFFLINE": "1"}
-        arguments = ["--serve", name, "--folder", folder, "--beam", options.beam, "--threads", options.threads]
-        self.process = subprocess.Popen(
-            [sys.executable, __file__, *map(str, arguments)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
-        )  # fmt: skip
-
-    def translate(self, n: int) -> dict[str, Any]:
-        """Translate n sentences; return what was measured."""
-        assert self.process.stdin
-        assert self.process.stdout
-        print(n, file=self.process.stdin, flush=True)
-        answer: dict[str, Any] = json.loads(self.process.stdout.readline())
-        return answer
-
-
-def compare(folder: Path, options: argparse.Namespace) -> None:
-    """Let the programs take turns, and print a table for each number of sentences."""
-    names = ("numpy", "torch", "transformers", "ctranslate2")
-    print(*(f"{name} {importlib.metadata.version(name)}" for name in names), sep=", ")
-    for n in options.sentences:
-        programs = [Program(name, folder, options) for name in options.programs]
-        written = [program.translate(n)["found"] for program in programs]  # the first turn is not measured
-        turns = [[program.translate(n) for program in programs] for _ in range(options.rounds)]
-        print(f"\n{n} sentences, beam {options.beam}, {options.threads} threads, {options.rounds} rounds")
-        for i, program in enumerate(programs):
-            seconds = median(turn[i]["seconds"] for turn in turns)
-            ratios = [turn[i]["seconds"] / turn[0]["seconds"] for turn in turns]
-            work = median(turn[i]["cpu"] / turn[0]["cpu"] for turn in turns)
-            same = sum(a == b for a, b in zip(written[0], written[i], strict=True))
-            print(
-                f"{program.name:20}{n * WRITTEN / seconds:8.1f} tokens/s, time / ours {median(ratios):.2f} "
-                f"({min(ratios):.2f}-{max(ratios):.2f}), CPU time / ours {work:.2f}, "
-                f"peak {max(turn[i]['peak'] for turn in turns) / 1e6:.0f} MB, same {same} of {n}",
-                flush=True,
-            )
-        for program in programs:
-            program.process.communicate()
+    variables = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+    os.environ |= dict.fromkeys(variables, str(threads)) | {"HF_HUB_OFFLINE": "1"}
+    with ExitStack() as stack:
+        commands = [[sys.executable, sys.argv[0], *arguments, "--serve", name] for name in programs]
+        processes = [stack.enter_context(Process(command)) for command in commands]
+        first, *turns = [[process.ask(n) for process in processes] for _ in range(rounds + 1)]
+    for i, name in enumerate(programs):
+        seconds, cpu = (median(turn[i][what] for turn in turns) for what in ("seconds", "cpu"))
+        ratios = [turn[i]["seconds"] / turn[0]["seconds"] for turn in turns]
+        work = median(turn[i]["cpu"] / turn[0]["cpu"] for turn in turns)
+        same = sum(one == other for one, other in zip(first[0]["found"], first[i]["found"], strict=True))
+        yield (
+            f"{name:20}{seconds:8.2f} s ({n * WRITTEN / seconds:.1f} tokens/s), time / first {median(ratios):.2f} "
+            f"({min(ratios):.2f}-{max(ratios):.2f}), CPU {cpu:.2f} s, CPU / first {work:.2f}, "
+            f"peak {max(turn[i]['peak'] for turn in turns) / 1e6:.0f} MB, same {same} of {n}"
+        )
 
 
 def main() -> None:
@@ -210,13 +188,26 @@ def main() -> None:
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
-        serve(options.serve, options.folder, options.beam, options.threads)
+        name, _, kind = options.serve.partition(" ")
+        given = (options.folder, options.beam)
+        translate = {
+            "minitransformer": lambda: ours(*given),
+            "transformers": lambda: transformers(*given),
+            "CTranslate2": lambda: ctranslate2(*given, kind, options.threads),
+        }[name]()
+        serve(lambda n: translate(sources(n)))
         return
+    packages = ("numpy", "torch", "transformers", "ctranslate2")
+    print(*(f"{name} {importlib.metadata.version(name)}" for name in packages), sep=", ")
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.folder or Path(temporary)
         if not (folder / "converted").exists():
             write_models(folder)
-        compare(folder, options)
+        arguments = [f"--folder={folder}", f"--beam={options.beam}", f"--threads={options.threads}"]
+        for n in options.sentences:
+            print(f"\n{n} sentences, beam {options.beam}, {options.threads} threads, {options.rounds} rounds")
+            for line in take_turns(options.programs, n, options.rounds, options.threads, arguments):
+                print(line, flush=True)
 
 
 if __name__ == "__main__":

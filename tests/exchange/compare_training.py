@@ -10,26 +10,14 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
-import json
-import os
-import subprocess
-import sys
-import time
 from collections.abc import Callable
-from statistics import median
 
 import numpy as np
-from compare_decoding import END, PAD, VOCABULARY, peak_memory
+from compare_decoding import VOCABULARY, WRITTEN, marian_model, serve, take_turns
 
 PROGRAMS = ("minitransformer", "minitransformer LoRA", "transformers", "transformers LoRA")
 RANK = 8
 Step = Callable[[], float]
-
-
-def batch(sentences: int, length: int) -> list[np.ndarray]:
-    """Return source, decoder input and targets without padding, each (B, T)."""
-    rng = np.random.default_rng(0)
-    return [rng.integers(4, VOCABULARY - 1, (sentences, length)) for _ in range(3)]
 
 
 def ours(lora: bool, ids: list[np.ndarray], block: int, threads: int) -> Step:
@@ -51,16 +39,10 @@ def ours(lora: bool, ids: list[np.ndarray], block: int, threads: int) -> Step:
 def transformers(lora: bool, ids: list[np.ndarray], block: int, threads: int) -> Step:
     """Return the step of transformers, with PEFT's LoRA on the projections of queries, keys, values and outputs."""
     import torch
-    from transformers import MarianConfig, MarianMTModel, logging
+    from transformers import logging
 
     logging.set_verbosity_error()
-    stacks = {"layers": 6, "attention_heads": 8, "ffn_dim": 2048}
-    config = MarianConfig(
-        vocab_size=VOCABULARY, d_model=512, activation_function="swish", scale_embedding=True, dropout=0.1,
-        pad_token_id=PAD, decoder_start_token_id=PAD, eos_token_id=END,
-        **{f"{stack}_{name}": value for stack in ("encoder", "decoder") for name, value in stacks.items()},
-    )  # fmt: skip
-    model = MarianMTModel(config)
+    model = marian_model(dropout=0.1)
     if lora:
         from peft import LoraConfig, get_peft_model
 
@@ -82,65 +64,29 @@ def transformers(lora: bool, ids: list[np.ndarray], block: int, threads: int) ->
     return step
 
 
-def serve(options: argparse.Namespace) -> None:
-    """Do a step for each line of the standard input; write what was measured."""
-    name, _, lora = options.serve.partition(" ")
-    build = {"minitransformer": ours, "transformers": transformers}[name]
-    step = build(bool(lora), batch(options.batch, options.length), options.block, options.threads)
-    for _ in sys.stdin:
-        start, cpu = time.perf_counter(), time.process_time()
-        step()
-        seconds, work = time.perf_counter() - start, time.process_time() - cpu
-        print(json.dumps({"seconds": seconds, "cpu": work, "peak": peak_memory()}), flush=True)
-
-
 def main() -> None:
     """Compare, or be one of the programs."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--programs", nargs="+", default=PROGRAMS, choices=PROGRAMS)
-    parser.add_argument("--batch", type=int, default=16, help="sentences")
-    parser.add_argument("--length", type=int, default=24, help="tokens of each")
+    parser.add_argument("--batch", type=int, default=16, help=f"sentences, each of {WRITTEN} tokens")
     parser.add_argument("--block", type=int, default=0, help="target positions of a block of our loss; 0 for the whole")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
-        serve(options)
+        name, _, lora = options.serve.partition(" ")
+        rng = np.random.default_rng(0)
+        ids = [rng.integers(4, VOCABULARY - 1, (options.batch, WRITTEN)) for _ in range(3)]
+        build = {"minitransformer": ours, "transformers": transformers}[name]
+        step = build(bool(lora), ids, options.block, options.threads)
+        serve(lambda n: [step()] * n)
         return
-    print(
-        *(f"{name} {importlib.metadata.version(name)}" for name in ("numpy", "torch", "transformers", "peft")), sep=", "
-    )
-    variables = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
-    environment = os.environ | dict.fromkeys(variables, str(options.threads)) | {"HF_HUB_OFFLINE": "1"}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, __file__, *sys.argv[1:], "--serve", program],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
-        )
-        for program in options.programs
-    ]  # fmt: skip
-
-    def turn() -> list[dict[str, float]]:
-        answers = []
-        for process in processes:
-            assert process.stdin
-            assert process.stdout
-            print(file=process.stdin, flush=True)
-            answers.append(json.loads(process.stdout.readline()))
-        return answers
-
-    turn()  # the first is not measured
-    turns = [turn() for _ in range(options.rounds)]
-    for i, program in enumerate(options.programs):
-        ratios = [one[i]["seconds"] / one[0]["seconds"] for one in turns]
-        print(
-            f"{program:22}{median(one[i]['seconds'] for one in turns):6.2f} s, time / first {median(ratios):.2f} "
-            f"({min(ratios):.2f}-{max(ratios):.2f}), CPU {median(one[i]['cpu'] for one in turns):.2f} s, "
-            f"peak {turns[-1][i]['peak'] / 1e6:.0f} MB"
-        )
-    for process in processes:
-        process.communicate()
+    packages = ("numpy", "torch", "transformers", "peft")
+    print(*(f"{name} {importlib.metadata.version(name)}" for name in packages), sep=", ")
+    arguments = [f"--{name}={getattr(options, name)}" for name in ("batch", "block", "threads")]
+    for line in take_turns(options.programs, options.batch, options.rounds, options.threads, arguments):
+        print(line.partition(", same")[0])
 
 
 if __name__ == "__main__":
