@@ -29,15 +29,12 @@ def code(text):
     return text.split('"""', 2)[2].partition('\nif __name__ == "__main__"')[0]
 
 
-def test_names_and_titles_are_unique():
-    assert len({exercise.name for exercise in EXERCISES}) == len(EXERCISES)
-    assert len({exercise.title for exercise in EXERCISES}) == len(EXERCISES)
-
-
-def test_no_file_is_left_over():
+def test_no_file_is_left_over_and_none_shares_its_name_or_title():
     root = ROOT / "minitransformer" / "apps" / "learn" / "exercises"
     found = {path.relative_to(root).as_posix() for path in root.rglob("*.py")}
     assert found == {exercise.file for exercise in EXERCISES} | {"whole.py"}
+    for what in ("name", "title", "file"):
+        assert len({getattr(exercise, what) for exercise in EXERCISES}) == len(EXERCISES)
 
 
 @by_name
@@ -65,36 +62,20 @@ def test_solved_it_passes(exercise, tmp_path, capfd):
 
 
 @by_name
-def test_there_is_one_todo_and_the_rest_is_the_same(exercise):
-    assert exercise.text.count("TODO") == 1
-    assert "TODO" not in exercise.solution
-    lines, solved = exercise.text.splitlines(), exercise.solution.splitlines()
-    todo = next(n for n, line in enumerate(lines) if "TODO" in line)
-    assert lines[:todo] == solved[:todo]
-
-
-@by_name
-def test_it_is_one_idea(exercise):
-    """Ten to thirty lines of code or so, eighty columns, plain NumPy."""
+def test_it_is_one_idea_with_one_todo_and_three_hints(exercise):
+    """Ten to thirty lines of code or so, eighty columns, plain NumPy; what is before the TODO is the solution's."""
+    assert (exercise.text.count("TODO"), exercise.solution.count("TODO")) == (1, 0)
+    assert exercise.solution.startswith(exercise.text.partition("TODO")[0].rpartition("\n")[0])
     assert 2 <= sum(bool(line.strip()) for line in code(exercise.text).splitlines()) <= 45
     assert max(map(len, exercise.text.splitlines())) <= 80
     imported = set(re.findall(r"^(?:from|import) (\w+)", code(exercise.text), re.M))
     assert imported <= {"numpy", "math", "__future__"}
+    assert len({hint for hint in exercise.hints if len(hint) > 20}) == len(exercise.hints) == 3
 
 
-@by_name
-def test_it_has_three_hints_and_none_is_the_solution(exercise):
-    assert len(exercise.hints) == 3
-    assert all(len(hint) > 20 for hint in exercise.hints)
-    assert len(set(exercise.hints)) == 3
-
-
-def test_no_exercise_prints_the_formula_that_it_asks_for_and_its_derivation_exists():
-    assert "mean(d" not in find("layer-norm-backward").text
-    assert "sum over all rows of" not in find("gain-and-bias-gradients").text
+def test_the_derivation_of_an_exercise_exists():
     linked = {exercise.derivation for exercise in EXERCISES} - {""}
     assert linked < {path.stem for path in (ROOT / "docs" / "derivations").glob("*.md")}
-    assert "recurrence" not in linked  # backpropagation through time
 
 
 def test_a_file_runs_by_itself(tmp_path):

@@ -34,7 +34,7 @@ from minitransformer.apps.learn.clinic import visit as visit_module
 from minitransformer.apps.learn.clinic.cases import healthy, open_case
 from minitransformer.apps.learn.clinic.disguise import disguise
 from minitransformer.apps.learn.clinic.examination import _score, _writing, examine, gradient_norms
-from minitransformer.apps.learn.clinic.show import HEIGHT, SHADES, curve, heat
+from minitransformer.apps.learn.clinic.show import HEIGHT, curve
 from minitransformer.apps.learn.solutions import edit
 from minitransformer.autograd import no_grad
 from minitransformer.data import END, START
@@ -108,10 +108,6 @@ def test_a_comparison_of_two_patients_shows_no_fault():
     texts = [{line for line in case.text.splitlines() if line} for case in cases()]
     for one, other in permutations(texts, 2):
         assert len(one - other) > 20
-    for case in cases():  # what the examination calls is left as it is
-        script = module(case.text)
-        assert {"train", "write", "STEPS"} <= {*vars(script)}
-        assert script.STEPS == 250
 
 
 def test_a_fault_is_planted_at_one_place_only():
@@ -195,13 +191,12 @@ def test_a_training_that_is_larger_or_no_training_is_not_healthy(report, change,
 
 def test_a_training_with_more_steps_is_not_healthy(report):
     right, words = judge(report | {"score": 1.0, "rates": 251 * [0.01]}, "dropout-in-evaluation")
-    assert not right
-    assert "251 steps" in words
+    assert (right, "251 steps" in words) == (False, True)
     few = CAUSES["too-few-steps"].finding
     assert [few({"rates": n * [0.01]})[0] for n in (199, 200)] == [True, False]
 
 
-def test_a_report_is_kept_until_the_script_changes(tmp_path, monkeypatch):
+def test_a_report_is_kept_until_the_script_or_the_examination_changes(tmp_path, monkeypatch):
     trained = []
     monkeypatch.setattr(visit_module, "_train", lambda text, *_: trained.append(text) or {"losses": []})
     kept = tmp_path / "report.json"
@@ -210,15 +205,10 @@ def test_a_report_is_kept_until_the_script_changes(tmp_path, monkeypatch):
     kept.write_text("[")
     examine_text("b", "script.py", kept)
     assert trained == ["a", "b", "b"]
-
-
-def test_a_report_is_measured_again_when_the_examination_changes(tmp_path, monkeypatch):
-    monkeypatch.setattr(visit_module, "_train", lambda *_: {"losses": []})
-    examine_text("a", "script.py", tmp_path / "report.json")
-    assert visit_module.find_report("a", tmp_path / "report.json") == {"losses": []}
+    assert visit_module.find_report("b", kept) == {"losses": []}
     monkeypatch.setattr(visit_module, "HERE", tmp_path)
     (tmp_path / "examination.py").write_text("# a newer version\n")
-    assert visit_module.find_report("a", tmp_path / "report.json") is None
+    assert visit_module.find_report("b", kept) is None
 
 
 NO_MODEL = "ValueError: train must return the model, and train it with optim.Adam"
@@ -249,15 +239,10 @@ def test_a_script_that_fails_is_explained_by_its_line(monkeypatch, capsys, text,
 
 
 def test_a_row_is_exact_if_it_is_the_answer_up_to_the_end_token():
-    for written, score in (
-        ([5, 4, END], 1),
-        ([5, 4, END, 7], 1),
-        ([5, 4], 0),
-        ([4, 5, END], 0),
-        ([5, END, 4], 0),
-        ([5, 4, 4, END], 0),
-    ):
-        assert _score([[4, 5]], [written]) == score
+    for written in ([5, 4, END], [5, 4, END, 7]):
+        assert _score([[4, 5]], [written]) == 1
+    for written in ([5, 4], [4, 5, END], [5, END, 4], [5, 4, 4, END]):
+        assert _score([[4, 5]], [written]) == 0
 
 
 def test_the_blank_score_is_that_of_a_model_without_weights():
@@ -383,16 +368,6 @@ def test_a_measurement_shows_its_numbers(ask):
     assert [row for row in expected if row.split() not in lines] == []
 
 
-def test_a_visit_shows_the_loss_samples_attention_and_gradients():
-    text = overview(REPORT)
-    for ask in ("loss", "samples"):
-        assert ASK[ask](REPORT) in text
-    assert ASK["attention"](REPORT).split("\n\n")[0] in text
-    assert ASK["gradients"](REPORT).rsplit("\n", 2)[0] in text
-    assert "71%" in text
-    assert "ignored" not in ASK["batch"](REPORT | {"batch": REPORT["batch"] | {"ignored": None}})
-
-
 @pytest.mark.parametrize("n", [1, 4, 60, 300])
 def test_a_curve_marks_the_mean_of_each_column_on_its_level(n):
     values = np.random.default_rng(n).normal(size=n) + 1
@@ -405,15 +380,6 @@ def test_a_curve_marks_the_mean_of_each_column_on_its_level(n):
     assert (levels[0], levels[-1]) == pytest.approx((max(means), min(0, *means, 0)), abs=6e-4)
     for mean, column in zip(means, drawn.T, strict=False):
         assert levels[int(np.argmax(column))] == pytest.approx(mean, abs=(levels[0] - levels[1]) / 2 + 1e-3)
-
-
-def test_a_weight_is_drawn_by_its_fifteenths():
-    weights = np.random.default_rng(0).dirichlet(np.ones(4), size=3)
-    title, head, *rows, _ = heat(weights, [1, 5, 2], [4, 3, 2, 0], "title").splitlines()
-    assert (title, head.split()) == ("title", ["1", "0", ">", "_"])
-    assert [row[2] for row in rows] == ["<", "2", ">"]
-    for row, line in zip(weights, rows, strict=True):
-        assert [*f"{line:<12}"[5:12:2]] == [SHADES[min(int(15 * weight), 9)] for weight in row]
 
 
 @cases_from_toml
@@ -468,15 +434,11 @@ def test_a_process_that_dies_or_never_ends_is_told(tmp_path, monkeypatch):
     assert not (tmp_path / "report.json").exists()
 
 
-def test_a_damaged_chart_is_begun_again(tmp_path):
+def test_a_chart_lists_each_patient_once_in_order_and_is_begun_again_when_damaged(tmp_path):
     (tmp_path / "clinic").mkdir()
     for damage in ("{", "[]", '{"healed": ["x"]}', '{"healed": 3}'):
         (tmp_path / "clinic" / ".chart.json").write_text(damage)
         assert Chart.read(tmp_path) == Chart()
-
-
-def test_a_chart_lists_each_patient_once_in_order(tmp_path):
-    (tmp_path / "clinic").mkdir()
     for kind, number in (("healed", 5), ("diagnosed", 2), ("healed", 1), ("healed", 5), ("diagnosed", 2)):
         Chart.read(tmp_path).noted(tmp_path, kind, number)
     assert Chart.read(tmp_path) == Chart(diagnosed=[2], healed=[1, 5])

@@ -14,7 +14,6 @@ from toml_cases import cases_from_toml
 
 from minitransformer.apps import cli
 from minitransformer.apps.cli.chapter_training import run_training
-from minitransformer.apps.cli.learn import _clip
 from minitransformer.apps.learn import find, judge, judge_file, language, trainings
 from minitransformer.apps.learn.answers import is_open
 from minitransformer.apps.learn.book import Book
@@ -116,17 +115,14 @@ def test_a_folder_remembers_its_language(tmp_path, capsys, monkeypatch):
 @cases_from_toml
 def test_what_is_wrong_with_arguments_is_said_in_korean(monkeypatch, capsys, arguments, values):
     """Whichever way the language is chosen; what was found and what may stand there keeps its letters."""
-    monkeypatch.setenv("COLUMNS", "80")
     for environment, option in (("en", ["--lang", "en", "--lang", "ko"]), ("ko", []), ("en", ["--lang=ko"])):
         monkeypatch.setenv("MINITRANSFORMER_LANG", environment)
         with pytest.raises(SystemExit):
             cli.main([*arguments, *option])
         usage, _, error = capsys.readouterr().err.removesuffix("\n").rpartition("\n")
+        assert usage.startswith(said("usage:", "ko"))
         assert error.startswith(f"minitransformer {arguments[0]}: ")
         assert [value for value in values if value not in error] == []
-        lines = [spread(line) for line in usage.splitlines()]
-        assert usage.startswith(said("usage:", "ko"))
-        assert {len(line) - len(line.lstrip()) for line in lines[1:]} == {lines[0].index("[")}
 
 
 def test_a_verdict_is_in_korean_down_to_its_cause(tmp_path):
@@ -150,8 +146,3 @@ def test_a_training_is_reported_in_korean(monkeypatch, capsys, tmp_path):
     told = capsys.readouterr().out
     assert len(re.findall("[가-힣]+", told)) > 10
     assert re.findall(r"\b(?:0123456789|4|9|500|31)\b", told)
-
-
-@pytest.mark.parametrize(("line", "kept"), [("a" * 80, 79), ("가" * 40, 39), ("가" * 39 + " a", 39)])
-def test_a_line_is_cut_by_its_width_in_a_terminal(line, kept):
-    assert _clip(line) == line[:kept]

@@ -4,8 +4,7 @@ error is shown."""
 import numpy as np
 import pytest
 
-from minitransformer.apps.learn import bank, check, find
-from minitransformer.apps.learn.referee import judge
+from minitransformer.apps.learn import bank, check
 from minitransformer.apps.learn.verdict import Unsolved, Wrong, agree, check_gradients
 from minitransformer.arrays import BackendError
 
@@ -44,14 +43,6 @@ def test_zeros_of_a_wrong_shape_are_wrong(shape):
         check_gradients(lambda d: (d, np.zeros(shape)), lambda x, y: x + 0 * y, unused)
 
 
-def test_an_input_that_an_answer_writes_to_is_named_in_every_exercise():
-    def backward(w_q, w_k, w_v, d_q, d_k, d_v):
-        w_k += 1
-        return d_q
-
-    assert judge(find("self-attention-backward"), [backward]).words.startswith("w_k was changed in place")
-
-
 def test_check_says_whether_an_answer_is_right_and_takes_as_many_as_are_asked_for(capsys):
     exercise = bank()[0]
     names = {"__name__": "solution"}
@@ -73,19 +64,6 @@ def test_answers_are_judged_in_numpy_alone(monkeypatch):
         check(exercise.name, *[print] * len(exercise.asks_for))
 
 
-def test_small_entries_are_measured_by_the_largest():
-    agree("y", np.array([1.0, 1e-17]), np.array([1.0, 0.0]))
-    with pytest.raises(Wrong, match="1 of 2 are wrong"):
-        agree("y", np.array([1.0, 1e-7]), np.array([1.0, 0.0]))
-
-
-def test_an_infinity_has_a_sign():
-    agree("y", np.array([1.0, np.inf]), np.array([1.0, np.inf]))
-    for found in (np.inf, np.nan, 1e300):
-        with np.errstate(invalid="ignore"), pytest.raises(Wrong, match="1 of 2 are wrong"):
-            agree("y", np.array([1.0, found]), np.array([1.0, -np.inf]))
-
-
 @pytest.mark.parametrize("part", [np.full(X.shape, "0"), np.full(X.shape, None), np.zeros(X.shape, dtype=bool)])
 def test_what_is_no_number_is_no_gradient_even_where_that_is_zero(part):
     with pytest.raises(Wrong, match="d_y"):
@@ -94,19 +72,21 @@ def test_what_is_no_number_is_no_gradient_even_where_that_is_zero(part):
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_what_is_not_finite_is_no_gradient(value):
-    def backward(d):
-        return 2 * d + np.where(np.arange(3) == 1, value, 0)
-
+    spoilt = np.array([0.0, value, 0.0])
     with pytest.raises(Wrong, match="d_x is not right yet"):
-        check_gradients(backward, lambda x: 2 * x, {"x": X.copy()})
+        check_gradients(lambda d: 2 * d + spoilt, lambda x: 2 * x, {"x": X.copy()})
+
+
+@pytest.mark.filterwarnings("error")
+def test_an_infinity_has_a_sign_and_small_entries_are_measured_by_the_largest():
+    scores = np.array([1.0, -np.inf, np.inf])
+    agree("y", scores.copy(), scores)
+    agree("y", np.array([1.0, 1e-17]), np.array([1.0, 0.0]))
+    for found, expected in ((np.inf, -np.inf), (np.nan, -np.inf), (1e300, -np.inf), (1e-7, 0.0)):
+        with pytest.raises(Wrong, match="1 of 2 are wrong"):
+            agree("y", np.array([1.0, found]), np.array([1.0, expected]))
 
 
 def test_a_part_that_is_not_written_yet_comes_before_one_that_is_wrong():
     with pytest.raises(Unsolved):
         check_gradients(lambda d: (d + 7, ...), np.add, {"x": X.copy(), "y": X.copy()})
-
-
-@pytest.mark.filterwarnings("error")
-def test_infinities_where_they_belong_are_right_without_a_warning():
-    scores = np.array([[1.0, -np.inf, np.inf], [2.0, 3.0, -np.inf]])
-    agree("scores", scores.copy(), scores)

@@ -99,20 +99,15 @@ PICTURES = {
 }
 
 
-class Drawn(dict):
-    """Each picture by its name, drawn when it is asked for, without a warning."""
-
-    def __missing__(self, name):
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            self[name] = PICTURES[name]()
-            self[name].draw_without_rendering()
-        return self[name]
-
-
 @pytest.fixture(scope="module")
 def figures():
-    return Drawn()
+    """Each picture by its name, drawn without a warning."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        drawn = {name: draw() for name, draw in PICTURES.items()}
+        for figure in drawn.values():
+            figure.draw_without_rendering()
+    return drawn
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -208,7 +203,8 @@ def test_maps_name_their_tokens_heads_and_layers(figures):
 @pytest.mark.parametrize("name", ["attention", "many tokens", "one map", "a tall map", "a wide map"])
 def test_cells_of_maps_are_squares_of_one_size(figures, name):
     *panels, _ = figures[name].axes
-    sides = [size / n for axes in panels for size, n in zip(inches(axes)[:1:-1], axes.images[0].get_array().shape, strict=True)]
+    cells = [(*inches(axes)[2:], *axes.images[0].get_array().shape[::-1]) for axes in panels]
+    sides = [side for wide, high, columns, rows in cells for side in (wide / columns, high / rows)]
     assert sides[1:] == pytest.approx(sides[:-1])
 
 
