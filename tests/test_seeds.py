@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import minitransformer as mt
-from minitransformer.apps.paper import heads, recall, table1
+from minitransformer.apps.paper import heads, recall
 from minitransformer.apps.paper.position_tasks import Recall
 from minitransformer.apps.paper.positions import PositionsModel, PositionsSizes
 from minitransformer.apps.paper.positions import train_model as train_positions
@@ -127,31 +127,6 @@ def test_a_trigram_model_reads_the_last_two_tokens_of_what_it_writes():
 
     texts = [LETTERS.encode(text) for text in write_by_trigram(Recorder(), LETTERS, 2, 9)]
     assert seen == [[text[max(0, n - 2) : n] for text in texts] for n in range(9)]
-
-
-def test_sentences_of_another_distance_are_others(monkeypatch):
-    seen, draw = [], recall.draw_batch
-    monkeypatch.setattr(recall, "draw_batch", lambda *arguments: seen.append(draw(*arguments)) or seen[-1])
-    for distance in (3, 4):
-        model = RecallModel("recurrent", RECALL, 0)
-        train_recall(model, RECALL, distance, 0.01)
-        accuracy_by_position(model, RECALL, distance)
-    (trained, measured, *others) = (ids for ids, _ in seen)
-    for ids, other in zip((trained, measured), others, strict=True):
-        assert not (ids == other).all(axis=1).any()
-
-
-def test_the_gradients_of_table_1_are_means_over_the_first_seeds(monkeypatch):
-    norms, alone, generators = [], [], np.random.default_rng
-    for draws in (1, 2, 3):
-        monkeypatch.setattr(table1, "DRAWS", draws)
-        norms.append(np.array(table1._gradients("convolutional")["norms"]))
-    monkeypatch.setattr(table1, "DRAWS", 1)
-    for seed in range(3):
-        monkeypatch.setattr(table1.np.random, "default_rng", lambda _, seed=seed: generators(seed))
-        alone.append(np.array(table1._gradients("convolutional")["norms"]))
-    for draws, found in enumerate(norms, 1):
-        np.testing.assert_allclose(found, np.mean(alone[:draws], axis=0))
 
 
 def test_recall_is_measured_on_sentences_that_training_with_this_seed_does_not_draw(monkeypatch):

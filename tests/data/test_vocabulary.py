@@ -32,19 +32,13 @@ def test_unknown_tokens_are_each_named_once():
     assert "'zwanzig'" in message
 
 
-@pytest.mark.parametrize(
-    ("n", "others"), [(1, ""), (9, ""), (10, ""), (11, ", ... and 1 others"), (3000, ", ... and 2,990 others")]
-)
-@pytest.mark.parametrize(("known", "more"), [(1, ""), (40, ""), (41, ", ...")])
-def test_a_few_of_many_unknown_tokens_are_named(n, others, known, more):
-    words = [chr(0x4E00 + i) for i in range(known)]
+@pytest.mark.parametrize("n", [10, 11, 3000])
+def test_a_few_of_many_unknown_tokens_are_named(n):
     with pytest.raises(UnknownTokenError) as caught:
-        Vocabulary(words).encode([words[0], *(str(i) for i in range(n))])
-    named = ", ".join(f"'{i}' at position {i + 2}" for i in range(min(n, 10)))
-    assert str(caught.value) == (
-        f"unknown token{'s' if n > 1 else ''} {named}{others}; use only the {known} tokens of the vocabulary: "
-        f"{', '.join(map(repr, words[:40]))}{more}"
-    )
+        Vocabulary([chr(0x4E00 + i) for i in range(3000)]).encode([str(i) for i in range(n)])
+    message = str(caught.value)
+    assert (message.count("at position"), message.count("'"), len(message) < 900) == (10, 100, True)
+    assert ("others" in message) == (n > 10) == (f" {n - 10:,} others" in message)
 
 
 def test_json_round_trip():

@@ -164,13 +164,12 @@ def test_padding_and_start_are_never_written(model, favour):
     assert tokens_of(beam_search(model, pad(SOURCES), beam=1)) == [[tokens] for tokens in greedy(model, pad(SOURCES))]
 
 
-def test_the_model_decodes_without_dropout_and_keeps_its_mode(model):
-    model.train()
-    first = beam_search(model, pad(SOURCES), max_length=8)
+@pytest.mark.parametrize("search", [greedy, beam_search])
+def test_the_model_decodes_without_dropout_and_keeps_its_mode(model, search):
+    first = search(model.train(), pad(SOURCES), max_length=8)
     assert model.training
-    assert beam_search(model, pad(SOURCES), max_length=8) == first
-    model.eval()
-    assert beam_search(model, pad(SOURCES), max_length=8) == first
+    assert search(model, pad(SOURCES), max_length=8) == first
+    assert search(model.eval(), pad(SOURCES), max_length=8) == first
     assert not model.training
 
 
@@ -183,10 +182,10 @@ def test_scores_that_are_not_numbers_are_an_error(model):
     assert model.training
 
 
-def test_no_sentences_give_no_sentences(model):
-    assert beam_search(model, np.zeros((0, 3), dtype=np.int64)) == []
-    assert beam_search(model, np.zeros((0, 0), dtype=np.int64)) == []
-    assert beam_search(model, []) == []
+@pytest.mark.parametrize("search", [greedy, beam_search])
+def test_no_sentences_give_no_sentences(model, search):
+    for nothing in (np.zeros((0, 3), dtype=np.int64), np.zeros((0, 0), dtype=np.int64), []):
+        assert search(model, nothing) == []
 
 
 @cases_from_toml

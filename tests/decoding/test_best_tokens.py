@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from minitransformer.arrays import asarray, to_numpy
+from minitransformer.decoding.beam import _most_probable
 from minitransformer.decoding.search import BLOCK, best_tokens
 
 RNG = np.random.default_rng(0)
@@ -47,3 +48,11 @@ def test_a_score_that_is_not_a_number_is_found():
     scores[[0, 1], [7, 20 * BLOCK + 2]] = np.nan
     _, best = best_tokens(asarray(scores), 2)
     np.testing.assert_array_equal(np.isnan(to_numpy(best)).any(axis=1), [True, True, False])
+
+
+def test_log_probabilities_of_float32_scores_are_told_apart_like_those_of_float64():
+    logits = np.float32(1000) + np.random.default_rng(0).normal(0, 1, (2, 9)).astype(np.float32)
+    exact = logits.astype(np.float64)
+    exact -= np.log(np.exp(exact - 1000).sum(axis=1, keepdims=True)) + 1000
+    tokens, found = _most_probable(asarray(logits.copy()), 5)
+    np.testing.assert_allclose(found, np.take_along_axis(exact, tokens, axis=1), rtol=0, atol=1e-6)

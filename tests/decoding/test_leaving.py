@@ -2,60 +2,24 @@
 
 import inspect
 from contextlib import nullcontext
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from minitransformer.data import END, START, pad
+from minitransformer.data import END, pad
 from minitransformer.decoding import batches, beam_search, greedy, hypotheses, in_batches, texts, translate
 
-VOCABULARY = 40
 
-
-class Scripted:
-    """A model that writes what stands in its script: the next token follows from the one before, and from the source.
-
-    The first token of a source is the place of its sentence in the script, and 3.
-    """
-
-    target_embedding = SimpleNamespace(positions=None)
-
-    def __init__(self, script):
-        self.next = []
-        for sentence in script:
-            self.next.append(dict(zip([START, *sentence], [*sentence, END], strict=True)))
-
-    def new_cache(self, source_ids):
-        return Sources(np.asarray(source_ids)[:, 0] - 3)
-
-    def step(self, tokens, cache, parents=None):
-        logits = np.zeros((*tokens.shape, VOCABULARY))
-        for row, place in enumerate(cache.places.tolist()):
-            for column, token in enumerate(tokens[row].tolist()):
-                logits[row, column, self.next[place].get(token, VOCABULARY - 1)] = 50
-        return logits
-
-
-class Sources:
-    def __init__(self, places):
-        self.places = places
-
-    def select(self, going):
-        n = int(going.sum())
-        rows = np.arange(n)
-        rows[~going[:n]] = np.flatnonzero(going[n:]) + n
-        self.places = self.places[rows]
-        return rows
-
-
-@pytest.mark.numpy_only("a model of NumPy")
-@pytest.mark.parametrize("search", [greedy, lambda *a: [best.tokens for (best,) in beam_search(*a, beam=2, alpha=0)]])
-def test_each_sentence_goes_on_with_its_own_last_token(search):
-    rng = np.random.default_rng(0)
-    script = [rng.permutation(np.arange(3, VOCABULARY - 1))[:n].tolist() for n in (3, 0, 7, 1, 5, 5, 2, 9, 0, 4)]
-    sources = pad([[place + 3, END] for place in range(len(script))])
-    assert search(Scripted(script), sources) == script
+@pytest.mark.parametrize("search", [greedy, lambda *a: beam_search(*a, beam=3)])
+def test_sentences_that_end_leave_and_the_others_go_on_as_alone(make_model, search):
+    model, rng = make_model(seed=0, scale=0.3), np.random.default_rng(0)
+    sources = [[*rng.integers(3, 11, n), END] for n in (1, 7, 4, 2, 5, 3, 6, 1, 0, 8)]
+    found = search(model, pad(sources))
+    alone = [search(model, [source])[0] for source in sources]
+    if search is not greedy:
+        found, alone = ([best.tokens for (best,) in several] for several in (found, alone))
+    assert found == alone
+    assert len({len(tokens) for tokens in found}) > 2
 
 
 def test_the_defaults_are_the_papers():

@@ -16,10 +16,6 @@ from minitransformer.options import OptionError
 from minitransformer.training import Configuration
 
 SOURCES = [[3, 4, END], [7, END], [5, 5, 9, 3, END]]
-THEIRS = {"penalty": "length", "full_beam": True, "force_end": True, "most_written": 6}
-RULES = [SearchOptions(**THEIRS, stop=stop) for stop in ("heuristic", "exact", "full")]
-RULES += [SearchOptions(**THEIRS, renormalise=True, forbidden=[3, 5]), SearchOptions(most_written=5)]
-
 MORE = 2
 """The tokens by which a target sentence may exceed its source here, so that each sentence has a limit of its own."""
 NEAR = {"beam": 2, "alpha": 0.6, "most_written": 4, "least_written": 2}
@@ -154,35 +150,6 @@ def test_a_beam_of_1_is_greedy_search_by_any_rules_and_within_the_learned_positi
         tree = tracing.beam_tree(model, SOURCES[:1], 1, rules.alpha, rules=rules)
         assert tree.tokens(tree.winner) == written[0]
         assert [one.step for one in tree.nodes if "dropped" not in one.fate] == [*range(1 + tree.nodes[-1].step)]
-
-
-@pytest.mark.parametrize("rules", RULES)
-def test_the_tree_of_a_search_holds_its_result(make_model, rules):
-    for seed in range(3):
-        model = make_model(seed=seed, scale=0.25)
-        for source in SOURCES:
-            tree = tracing.beam_tree(model, [source], 3, 1.0, rules=rules)
-            ((best,),) = beam_search(model, [source], 3, 1.0, rules=rules)
-            assert tree.tokens(tree.winner) == best.tokens
-            assert tree.nodes[tree.winner].score == pytest.approx(best.score)
-            for step in range(1, max(node.step for node in tree.nodes) + 1):
-                fates = [node.fate for node in tree.nodes if node.step == step]
-                assert sum(not fate.startswith(("dropped", "finished")) for fate in fates) <= 3
-
-
-@pytest.mark.parametrize("rules", RULES)
-def test_greedy_search_keeps_the_rules_and_is_what_the_explorer_writes(make_model, rules):
-    for seed in range(4):
-        model = make_model(seed=seed, scale=0.25)
-        found = greedy(model, pad(SOURCES), rules=rules)
-        for source, tokens in zip(SOURCES, found, strict=True):
-            assert len(tokens) + rules.force_end <= rules.most_written
-            assert not {PAD, START, END, *(rules.forbidden or ())} & {*tokens}
-            choices = tracing.write(model, [source], rules=rules)
-            assert [choice.token for choice in choices if choice.token != END] == tokens
-            if rules.force_end and len(choices) == rules.most_written:
-                assert choices[-1].token == END
-                assert choices[-1].probability == 1
 
 
 def test_the_rules_of_the_paper_are_the_default(model):

@@ -120,19 +120,6 @@ def test_a_listing_that_misses_both_is_not_believed(folder, monkeypatch):
     assert load(folder, "last").checkpoint.state["step"] == 4
 
 
-def test_a_damaged_checkpoint_costs_none_before_it(kills, tmp_path):
-    """What is kept when a run goes on is counted from the checkpoint that is whole."""
-    shutil.copytree(kills.root / "unmeasured", tmp_path / "run")
-    folder = RunFolder(tmp_path / "run")
-    shutil.copy(kills.root / "two" / "checkpoints" / "step-00000002.safetensors", folder.checkpoints.path)
-    newest = folder.checkpoints.path / "step-00000004.safetensors"
-    newest.write_bytes(newest.read_bytes()[:100])
-    outcome = run(("resume", "RUN"), folder.path)
-    assert outcome.status == 0
-    assert "step-00000004.safetensors is damaged" in outcome.words
-    assert [step for step, _ in folder.checkpoints.files()] == [4]
-
-
 def test_what_a_kill_before_pruning_left_goes_when_the_run_goes_on(kills, tmp_path):
     shutil.copytree(kills.root / "unmeasured", tmp_path / "run")
     folder = RunFolder(tmp_path / "run")

@@ -135,16 +135,6 @@ def test_a_picture_replaces_a_link(tmp_path, ending):
     assert names(tmp_path) == ["outside", picture.name]
 
 
-def test_attention_draws_into_the_folder(kills, tmp_path, monkeypatch):
-    monkeypatch.setattr("minitransformer.apps.plots.attention.maps_figure", lambda *_, **__: Figure(figsize=(1, 1)))
-    folder = tmp_path / "run"
-    shutil.copytree(kills.root / "whole", folder)
-    (folder / "attention-12.png").symlink_to(tmp_path / "new")
-    assert main(["attention", str(folder), "12"]) == 0
-    assert not (tmp_path / "new").exists()
-    assert (folder / "attention-12.png").is_file()
-
-
 def test_exercises_and_progress_stay_in_their_folder(tmp_path, capsys):
     folder, outside = tmp_path / "my-exercises", tmp_path / "outside"
     outside.mkdir()

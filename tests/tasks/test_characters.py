@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 import sysconfig
 from dataclasses import replace
 from pathlib import Path
@@ -66,28 +67,17 @@ def test_as_many_files_are_held_out_as_are_asked_for_up_to_a_twentieth(seed):
         assert sum(held[: n + 1]) <= most
 
 
-def test_what_is_rare_is_so_in_the_text_that_is_trained_on(files, monkeypatch):
-    monkeypatch.setattr(characters, "RARE", 10)
-    found = corpus(files, characters=50, min_count=None, held_out_characters=20)
-    assert "one that occurs fewer than 5 times is an unknown one" in found.notes[1]
-
-
-def test_what_is_said_of_the_text(files):
-    """Of eight files, one of them given twice, one is held out; of a single file, the end is."""
-    texts = [path.read_text() for path in files]
+def test_the_notes_count_what_is_read_learned_and_held_out(files, monkeypatch):
+    """One of the files is given twice; by default what is rare depends on the text that is trained on."""
     found = corpus([*files, files[2]], characters=150, held_out_characters=20)
-    assert found.notes == [
-        f"text: {sum(map(len, texts))} characters of your files (different files: 8), 150 characters to train on, "
-        "20 held out",
-        f"characters: {4 + len(set(found.train))}; one that occurs fewer than 1 times is an unknown one",
-    ]
-    assert corpus(files[:1], min_count=None).notes == [
-        f"text: {len(texts[0])} characters of your files (different files: 1), {len(texts[0]) - 1} characters to train "
-        "on, 1 held out",
-        f"characters: {4 + sum(texts[0][:-1].count(letter) > 1 for letter in set(texts[0]))}; one that occurs fewer "
-        "than 2 times is an unknown one",
-        "held out: the end of the only file, one character in 20",
-    ]
+    read = sum(len(path.read_text()) for path in files)
+    counts = [[int(number) for number in re.findall(r"\d+", note)] for note in found.notes]
+    assert counts == [[read, 8, 150, 20], [4 + len({*found.train}), 1]]
+    monkeypatch.setattr(characters, "RARE", 10)
+    for n, rare in ((50, 5), (9, 2)):
+        some = corpus(files, characters=n, min_count=None, held_out_characters=20)
+        kept = sum(some.train.count(letter) >= rare for letter in {*some.train})
+        assert [int(number) for number in re.findall(r"\d+", some.notes[1])] == [4 + kept, rare]
 
 
 def test_of_one_file_the_end_is_held_out(tmp_path):

@@ -186,6 +186,8 @@ def test_the_parts_of_multi30k_are_what_they_are_called(tmp_path, monkeypatch):
         }
         monkeypatch.setitem(published.MULTI30K, part, files)
     found = corpus("multi30k", data=str(tmp_path), source_tokens="words", target_tokens="words", vocabulary=100)
+    fewer = corpus("multi30k", data=str(tmp_path), valid_pairs=1)
+    assert (fewer.valid, fewer.held_out) == (found.valid[:1], found.held_out)
     for pairs, part in ((found.train, "train"), (found.valid, "val"), (found.held_out, "test_2016_flickr")):
         assert pairs == [(f"en {n} {part}", f"de {n} {part}") for n in ("one", "two")]
 

@@ -8,6 +8,7 @@ from hashlib import sha256
 
 import numpy as np
 import pytest
+from safetensors.numpy import save
 from toml_cases import cases_from_toml, toml_table
 
 from minitransformer.data import Words
@@ -75,6 +76,7 @@ def checkpoint(seed=0, step=10):
 
 def test_everything_written_is_read_back(folder, configuration):
     assert folder.configuration() == configuration
+    assert json.loads((folder.path / "configuration.json").read_text()) == configuration.flat()
     source, target = folder.tokenisers()
     assert source is target
     assert source.tokens[3:] == tuple("0123456789")
@@ -188,15 +190,6 @@ def test_any_text_can_be_held_out(folder, configuration):
     assert folder.held_out() == [("a\u2028b", "c\x85d")]
 
 
-def test_data_that_has_changed_is_refused(folder, configuration):
-    create_run(folder.path, configuration, corpus(files={"/a/train.en": "1"}), overwrite=True)
-    check_data(folder, corpus(files={"/a/train.en": "1"}))
-    with pytest.raises(RunError, match=r"/a/train\.en has changed since the run"):
-        check_data(folder, corpus(files={"/a/train.en": "2"}))
-    with pytest.raises(RunError, match=r"the data of the run .* cannot be made again"):
-        check_data(folder, corpus(files={"/a/train.en": "1"}, train=PAIRS[::-1]))
-
-
 def test_measurements_after_a_step_are_cut_off(folder):
     for step in (1, 2, 2, 3):
         folder.measurements.append({"step": step})
@@ -281,10 +274,10 @@ def test_a_missing_file_is_named(folder, name):
         (folder.configuration(), folder.tokenisers(), folder.held_out(), check_data(folder, corpus()))
 
 
-@pytest.mark.parametrize("keep", [0, 1, 8, 100, -1])
+@pytest.mark.parametrize("keep", [0, 1, 8, 100, -1, "of another program"])
 def test_a_truncated_checkpoint_is_refused(folder, keep):
     path = folder.save(checkpoint(), options())
-    path.write_bytes(path.read_bytes()[:keep])
+    path.write_bytes(save({"weight": np.ones(3)}) if isinstance(keep, str) else path.read_bytes()[:keep])
     with pytest.raises(RunError, match=r"step-00000010\.safetensors is damaged.*there is no other checkpoint"):
         folder.checkpoints.load()
 
@@ -312,15 +305,6 @@ def test_of_a_damaged_checkpoint_the_one_before_is_used(folder):
     with pytest.warns(RuntimeWarning) as warned:
         folder.checkpoints.load()
     assert ["step-00000030" in str(one.message) for one in warned] == [True, False]
-
-
-def test_a_checkpoint_of_another_program_is_refused(folder):
-    from safetensors.numpy import save_file
-
-    path = folder.save(checkpoint(), options())
-    save_file({"weight": np.ones(3)}, path)
-    with pytest.raises(RunError, match="not a checkpoint of this program"):
-        read_checkpoint(path)
 
 
 @cases_from_toml

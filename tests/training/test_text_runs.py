@@ -1,7 +1,6 @@
 """Training, resuming and measuring a decoder alone: by the same trainer, in the same run folder."""
 
 import math
-import shutil
 
 import numpy as np
 import pytest
@@ -19,6 +18,7 @@ from minitransformer.training import (
     RunError,
     Trainer,
     Workers,
+    average,
     create_run,
     evaluate_text,
     load,
@@ -66,26 +66,22 @@ def test_a_run_has_what_other_runs_have(tmp_path, texts):
     for name, values in trainer.model.state_dict().items():
         np.testing.assert_array_equal(values, again.model.state_dict()[name])
     assert again.task.name == "characters"
+    average(run, 2)
+    assert load(run).weights == "average"
+    (run.path / "held_out.txt").unlink()
+    assert not run.is_complete()
+    resume(run, pytest.fail)
+    assert run.held_out_text() == trainer.corpus.held_out
 
 
 def test_a_changed_text_or_held_out_file_is_noticed(tmp_path, texts):
-    _, run, _ = trained(tmp_path / "run", texts)
-    (run.path / "held_out.txt").write_text("something else\n")
-    with pytest.raises(RunError, match=r"held_out\.txt has changed since the weights were trained"):
-        load(run)
-    shutil.rmtree(run.path)
     _, run, _ = trained(tmp_path / "run", texts, steps=3)
     texts[0].write_text(texts[0].read_text() + "y = 1\n")
     with pytest.raises(RunError, match=r"a.py has changed since the run"):
         resume(run, pytest.fail)
-
-
-def test_a_run_may_be_replaced_by_one_of_another_kind(tmp_path, texts):
-    _, run, _ = trained(tmp_path / "run", texts)
-    small = {name: SMALL[name] for name in ("d_model", "n_heads", "n_layers", "d_ff", "steps", "warmup_steps")}
-    other = Trainer(Configuration.of_task(build("copy"), **small, train_pairs=20, held_out=4, average_last=1))
-    create_run(run.path, other.configuration, other.corpus, overwrite=True)
-    assert {path.name for path in run.path.glob("held_out*")} == {"held_out.tsv"}
+    (run.path / "held_out.txt").write_text("something else\n")
+    with pytest.raises(RunError, match=r"held_out\.txt has changed since the weights were trained"):
+        load(run)
 
 
 def test_shares_give_the_gradient_of_the_whole_batch():
