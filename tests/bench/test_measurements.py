@@ -314,25 +314,14 @@ def test_the_anatomy_measures_the_step_its_products_and_one_share(monkeypatch):
 
 
 def test_a_product_is_repeated_until_it_can_be_timed(monkeypatch):
-    """In one thread and in two: each has operands of its own, and the time is until both are done."""
+    """After a step that is not timed, one of 1 ms: 10 make up the 10 ms."""
     with accounting(booked := Account(), [x := Tensor(np.ones((3, 4), np.float32), requires_grad=True)]):
         x.data @ x.data.T
-    ticks, repeated, waited = accumulate([0, 1, 1, 1, 2, 2, 5]), [], []
-    milliseconds = SimpleNamespace(perf_counter=lambda: next(ticks) / 1000)
-    monkeypatch.setattr(ceiling, "time", milliseconds)
-    monkeypatch.setattr(
-        ceiling, "threading", SimpleNamespace(Barrier=lambda n: SimpleNamespace(wait=lambda: waited.append(n)))
-    )
-    monkeypatch.setattr(
-        ceiling, "_repeat", lambda times, *arrays: repeated.append((times, *(a.strides for a in arrays)))
-    )
-    monkeypatch.setattr(ceiling, "ThreadPoolExecutor", lambda n: nullcontext(SimpleNamespace(map=map)))
-    (seconds,) = ceiling.time_products(booked.products, 2)
-    # after a step that is not timed, one of 1 ms: 10 make up the 10 ms; from the first beginning to the last end
-    assert [times for times, *_ in repeated] == [1, 1, 10, 10]
-    assert {strides for _, *strides_ in repeated for strides in [tuple(strides_)]} == {((16, 4), (4, 16), (12, 4))}
-    assert waited == [2, 2]
-    assert seconds == pytest.approx((2 + 2 + 5) / 1000 / 10)
+    ticks, repeated = accumulate([0, 1, 1, 1, 70]), []
+    monkeypatch.setattr(ceiling, "time", SimpleNamespace(perf_counter=lambda: next(ticks) / 1000))
+    monkeypatch.setattr(ceiling, "_repeat", lambda *given: repeated.append([given[0], *(a.strides for a in given[1:])]))
+    assert ceiling.time_products(booked.products, 1) == [pytest.approx(70 / 1000 / 10)]
+    assert repeated == [[times, (16, 4), (4, 16), (12, 4)] for times in (1, 1, 10)]
 
 
 # ---------------------------------------------------------------------------------------------------------------------

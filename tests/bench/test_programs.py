@@ -2,7 +2,7 @@
 
 import importlib.util
 import mmap
-from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -84,23 +84,20 @@ def test_growth_is_measured_point_by_point(monkeypatch):
     assert curve["left_out"] is None
 
 
-@pytest.mark.parametrize(("found", "mpi4py", "open_mpi"), list(product([False, True], repeat=3)))
-def test_several_processes_need_mpiexec_and_mpi4py(monkeypatch, tmp_path, found, mpi4py, open_mpi):
-    which = lambda name, path=None: str(tmp_path / name) if found and path is None else None  # noqa: E731
+@pytest.mark.parametrize("beside", [True, False])
+def test_several_processes_need_mpiexec_and_mpi4py(monkeypatch, tmp_path, beside):
+    """The mpiexec beside Python comes first; Open MPI needs an option."""
+    which = lambda name, path="elsewhere": str(tmp_path / path / name) if beside or path == "elsewhere" else None  # noqa: E731
     monkeypatch.setattr(scaling.shutil, "which", which)
-    monkeypatch.setattr(scaling, "find_spec", lambda name: name if mpi4py and name == "mpi4py" else None)
-    if open_mpi:
-        (tmp_path / "ompi_info").touch()
-    if found and mpi4py:
-        options = ["--oversubscribe"] if open_mpi else []
-        assert scaling.find_mpiexec() == [str(tmp_path / "mpiexec"), *options]
-    else:
-        with pytest.raises(MissingExtraError):
-            scaling.find_mpiexec()
-
-
-def test_mpiexec_beside_python_comes_first(monkeypatch, tmp_path):
-    monkeypatch.setattr(scaling, "find_spec", lambda name: name)
-    monkeypatch.setattr(scaling.shutil, "which", lambda name, path="elsewhere": str(tmp_path / path / name))
+    monkeypatch.setattr(scaling, "find_spec", {"mpi4py": "a package"}.get)
     monkeypatch.setattr(scaling.sys, "executable", str(tmp_path / "beside" / "python"))
-    assert scaling.find_mpiexec() == [str(tmp_path / "beside" / "mpiexec")]
+    mpiexec = tmp_path / ("beside" if beside else "elsewhere") / "mpiexec"
+    assert scaling.find_mpiexec() == [str(mpiexec)]
+    mpiexec.parent.mkdir()
+    (mpiexec.parent / "ompi_info").touch()
+    assert scaling.find_mpiexec() == [str(mpiexec), "--oversubscribe"]
+    for name, nothing in (("find_spec", lambda name: None), ("shutil", SimpleNamespace(which=lambda *_, **__: None))):
+        with monkeypatch.context() as patch:
+            patch.setattr(scaling, name, nothing)
+            with pytest.raises(MissingExtraError):
+                scaling.find_mpiexec()

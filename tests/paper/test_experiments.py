@@ -350,10 +350,10 @@ def test_extrapolation_is_measured_in_longer_sentences():
             assert len(accuracy) == 18
 
 
-def test_positions_are_measured_for_every_task_kind_and_seed():
+def test_positions_are_measured_for_every_task_kind_and_seed_and_kept(tmp_path):
     sizes = PositionsSizes(**SIZES, n=8, times=(1, 1.5, 3), batch=4, steps=2, warmup=2, fresh=6)
     told = []
-    found = positions.measure_positions(sizes, told.append, seeds=(1, 4))
+    found = positions.measure_positions(sizes, told.append, seeds=(1, 4), folder=tmp_path / "new")
     assert (found["lengths"], found["seeds"]) == ([8, 12, 24], [1, 4])
     assert len(told) == sum(len(task["kinds"]) for task in found["tasks"].values()) * 2
     for name, task in found["tasks"].items():
@@ -367,3 +367,7 @@ def test_positions_are_measured_for_every_task_kind_and_seed():
             assert first["accuracy"] == pytest.approx(positions.measure_model(model, own, sizes)["accuracy"])
             assert first != other
             assert all(0 <= one <= 1 for one in (*first["accuracy"], *first["weight"], first["pieces"]))
+    kept, one = tmp_path / "new" / "lookup-alibi-4.json", {"tasks": ["lookup"], "positions": ["alibi"], "seeds": [4]}
+    kept.write_text(json.dumps(json.loads(kept.read_text()) | {"loss": 123}))
+    again = positions.measure_positions(sizes, told.append, **one, folder=kept.parent)["tasks"]["lookup"]["kinds"]
+    assert again == {"alibi": [found["tasks"]["lookup"]["kinds"]["alibi"][1] | {"loss": 123}]}

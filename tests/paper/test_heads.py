@@ -116,14 +116,6 @@ def test_pieces_of_a_text():
         heads.held_out_groups(trained, folder, 1)
 
 
-def test_a_run_without_held_out_pairs(folder, monkeypatch, capsys):
-    trained = load(folder)
-    monkeypatch.setattr("minitransformer.apps.cli.heads.load_chosen", lambda args, translates: trained)
-    monkeypatch.setattr(RunFolder, "held_out", lambda self: [])  # as in the run of `minitransformer import`
-    assert main(["heads", str(folder)]) == 2
-    assert "found 0 held-out pairs, expected two or more with the same lengths" in capsys.readouterr().err
-
-
 def rows_of(out, kind):
     return [line for line in out.splitlines() if line.startswith(f"{kind} ")]
 

@@ -1,6 +1,5 @@
 """Welch's test agrees with published values, and finds what it says it would find."""
 
-import numpy as np
 import pytest
 
 from minitransformer.apps.paper.means import compare_means, holm, mean_interval, t_probability, t_quantile
@@ -59,7 +58,3 @@ def test_p_is_corrected_for_the_number_of_comparisons():
     assert holm([0.04, 0.01, 0.5, 0.03]) == pytest.approx([0.09, 0.04, 0.5, 0.09])  # Holm's procedure, by hand
     assert holm([0.9, 0.8]) == [1, 1]
     assert holm([]) == []
-    rng = np.random.default_rng(0)
-    found = [[mean_interval(rng.normal(size=5)).p for _ in range(11)] for _ in range(300)]
-    assert np.mean([min(p) < 0.05 for p in found]) > 0.3  # 1 - 0.95^11 = 0.43
-    assert np.mean([min(holm(p)) < 0.05 for p in found]) <= 0.08

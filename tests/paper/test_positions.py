@@ -1,6 +1,5 @@
 """The tasks ask what they say, masks hide what they say, and each kind of positions is the model's own."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -41,13 +40,6 @@ def test_recall_asks_for_the_symbol_so_far_back():
     for sentence, wanted, where in zip(ids.tolist(), targets.tolist(), answers.tolist(), strict=True):
         assert where == [NO_TARGET] * 4 + [1, 2, 3, 4, 5, 6]
         assert wanted == [NO_TARGET] * 4 + sentence[1:7]
-
-
-def test_recall_without_a_start_token_asks_the_same():
-    with_start, without = (Recall(start=start).draw(10, 50, np.random.default_rng(0)) for start in (True, False))
-    assert without.ids.max() < 8
-    assert (without.ids[:, 1:] == with_start.ids[:, 1:]).all()
-    assert (without.targets == with_start.targets).all()
 
 
 @pytest.mark.parametrize(("n", "before"), [(9, 1), (10, 2)])
@@ -142,17 +134,6 @@ def test_positions_are_those_of_the_model(kind):
     assert differs == (kind in ("sinusoidal", "learned"))
 
 
-@pytest.mark.parametrize("kind", ["rotary", "alibi", "none"])
-def test_pieces_are_as_good_as_sentences_alone_unless_positions_are_absolute(kind):
-    task, sizes = Recall(), replace(TINY, n_layers=2)
-    model = PositionsModel(task, kind, sizes)
-    batch, mask = pieces(task, sizes)
-    with no_grad():
-        together = model(batch.ids, mask).data[:, 24:]
-        alone = model(batch.ids[:, 24:], ops.causal_mask(8)).data
-    np.testing.assert_allclose(together, alone, rtol=1e-3, atol=1e-4)
-
-
 def test_what_is_read():
     """One layer, one head, in which the weight of the answer is known."""
     sizes = replace(TINY, n_heads=1)
@@ -219,22 +200,6 @@ def test_accuracy_is_that_of_the_end():
     batch.targets[:, 7:30] = 1
     found = measure_model(model, task, replace(TINY, times=(1, 4)))
     assert found["accuracy"] == [0.5, 1.0]  # positions 6 and 7, and 30 and 31
-
-
-def test_what_is_measured_is_kept_and_used_again(tmp_path):
-    told = []
-    arguments = {"tasks": ["lookup"], "positions": ["alibi", "none"], "seeds": [3], "folder": tmp_path / "new"}
-    found = measure_positions(TINY, told.append, **arguments)
-    assert [line.partition(":")[0] for line in told] == ["lookup, alibi, seed 3", "lookup, none, seed 3"]
-    assert found["lengths"] == [8, 12, 32]
-    row = found["tasks"]["lookup"]["kinds"]["alibi"][0]
-    assert [len(row[name]) for name in ("accuracy", "weight", "weights")] == [3, 3, 3]
-    path = tmp_path / "new" / "lookup-alibi-3.json"
-    kept = json.loads(path.read_text())
-    path.write_text(json.dumps(kept | {"loss": 123}))
-    again = measure_positions(TINY, told.append, **arguments)
-    assert again["tasks"]["lookup"]["kinds"]["alibi"] == [row | {"loss": 123}]
-    assert again["tasks"]["lookup"]["kinds"]["none"] == found["tasks"]["lookup"]["kinds"]["none"]
 
 
 @pytest.mark.parametrize("text", ["[]", '{"sizes": {}}', '{"sizes": {"n": 9}, "loss": 1}'])
