@@ -99,11 +99,9 @@ if BACKEND != "numpy":
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Two circles: `python -m pytest` runs the first, within two minutes; `--all`, or a path, everything below it
+# Two circles of tests; circles.py says what belongs where
 
-SECOND_CIRCLE = ("robustness",)
-"""Folders and files of tests that the first circle leaves out: they take long, or need what few people install."""
-TESTS = Path(__file__).parent
+from circles import LEFT_OUT  # noqa: E402
 
 
 def pytest_addoption(parser):
@@ -115,7 +113,7 @@ def pytest_addoption(parser):
 def pytest_ignore_collect(collection_path, config):
     if collection_path.is_dir():
         return None
-    is_second = any(collection_path.is_relative_to(TESTS / name) for name in SECOND_CIRCLE)
+    is_second = not LEFT_OUT.isdisjoint({collection_path, *collection_path.parents})
     is_wanted = is_second if config.option.rest else config.option.all_tests or not is_second
     return None if is_wanted else True
 

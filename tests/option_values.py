@@ -33,7 +33,7 @@ def values_of(kind, name, near=None):
     assert {int, float} & {*types}, f"give {name} choices or a range, or EXAMPLES in {__name__}.py a value"
     low, above = declared.metadata["at_least"], declared.metadata["above"]
     near = near if near is not None else low if low is not None else above or 0
-    numbers = [near, near + 1, near + 2, 2 * near] if int in types else [near, near + 0.25, 0.5 * near, 3 * near]
+    numbers = [near, near + 1, 2 * near] if int in types else [near, near + 0.25, 3 * near]
     return [*found, *dict.fromkeys(one for one in [low, *numbers] if one is not None and is_possible(kind, name, one))]
 
 
