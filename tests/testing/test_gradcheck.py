@@ -74,23 +74,10 @@ WRONG = {
         "axis 1 is off by the same amount",
     ),
     "one wrong entry of 4000": (lambda x: x * x, one_wrong_entry, normal(40, 100), "8 directions. wrong"),
-    "tiny": (lambda x: 1e-7 * np.sin(x), lambda x, d: 0 * x, normal(3), r"backward +-?0\n"),
     "very tiny": (lambda x: 1e-30 * np.sin(x), lambda x, d: 1e-30 * d, normal(3), "relative error"),
     "a small change of a large number": (lambda x: np.log(x + 1e5), lambda x, d: 0 * x, normal(3), r"backward +-?0\n"),
     "the same, ten percent off": (lambda x: np.log(x + 1e5), lambda x, d: 1.1 * d / (x + 1e5), normal(3), "1.1 times"),
-    "an exponential far below 1": (
-        lambda x: np.exp(x - 200),
-        lambda x, d: 1000 * d * np.exp(x - 200),
-        normal(3),
-        "1000 times",
-    ),
     "not a number": (lambda x: x * x, lambda x, d: 2 * x * d * np.nan, normal(3), "not finite"),
-    "infinite in one place": (
-        lambda x: x * x,
-        lambda x, d: np.where(asarray(np.arange(3) == 1), np.inf, 2 * x * d),
-        normal(3),
-        "not finite",
-    ),
     "not a number at a masked score": (np.exp, unknown_at(0), np.array([-np.inf, 0.3, 2.0]), r"at \[0\](.|\n)*NaNs"),
     "not a number at two": (np.exp, unknown_at(1, 3), np.array([0.7, -np.inf, 0.3, -np.inf]), "2 of 4 entries"),
     "one entry beside larger ones": (

@@ -118,6 +118,28 @@ def test_each_finite_entry_moves_along_a_direction():
     assert 100 < (direction < 0).sum() < 300
 
 
+@pytest.mark.parametrize("times", [1.0, 100.0])
+def test_the_report_states_which_single_wrong_entry_of_many_is_certain_to_be_found(times):
+    x = np.random.default_rng(1).normal(size=5000)
+    record = verdict(np.sin, lambda x, d_y: np.cos(x) * d_y, x, max_entries=4).inputs[0]
+    assert 0 < record.certain < 3 * 5000**0.5 * 1e-8 * 10
+    assert f"{record.certain:.1e} or more" in str(record)
+    assert "at least 0.0008" in str(record)
+    for wrong in (0, 1234, 4999):
+
+        def backward(x, d_y, wrong=wrong):
+            return np.cos(x) * d_y + times * record.certain * (np.arange(5000) == wrong)
+
+        for seed in range(3):
+            report = verdict(np.sin, backward, x, max_entries=4, seed=seed)
+            assert (report.verdict, report.worst.index) == ("wrong", (wrong,))
+
+
+def test_directions_that_leave_the_domain_leave_the_gradient_undecided():
+    report = verdict(lambda x: x**1.5, lambda x, d_y: 1.5 * np.sqrt(x) * d_y, [0.0, 1.0, 2.0], max_entries=0)
+    assert report.verdict == "undecided"
+
+
 def certain(n_directions, seed=0):
     x = np.linspace(0.1, 1, 60)
     arguments = {"max_entries": 1, "n_directions": n_directions, "seed": seed}

@@ -8,13 +8,23 @@ import pytest
 from check_cases import EXACT as X
 from check_cases import d_square, square
 
-from minitransformer.testing import between_steps, jumps, kinks, low_precision, noise, slopes, steps, subgradients
+from minitransformer.testing import (
+    between_steps,
+    examine,
+    jumps,
+    kinks,
+    low_precision,
+    noise,
+    slopes,
+    steps,
+    subgradients,
+)
 from minitransformer.testing.adapters import Plain
 from minitransformer.testing.case import Case
 from minitransformer.testing.causes import likely_cause
 from minitransformer.testing.claim import Claim
 from minitransformer.testing.input_report import InputReport
-from minitransformer.testing.measured_slope import Slope
+from minitransformer.testing.measured_slope import Slope, relative_error
 from minitransformer.testing.real_case import RealCase
 
 EPS = 2.0**-52
@@ -188,6 +198,13 @@ def caused(found, **arguments):
     return bool(likely_cause(found, X, **arguments))
 
 
+def decided(large):
+    def narrow(x):
+        return x.astype("f4") ** 2 + np.float32(large)
+
+    return examine(narrow, backward=lambda x, d: 2 * x * d, inputs=[np.float32(X)], d_output=np.float32(X)).verdict
+
+
 FLIPS = {
     "the least step of which rounding leaves three quarters": (lost, 1.4, 1.9, 1.6),
     "noise that hides a kink": (lambda s: kink_of(kink, 8, 10, 12, 14, noise=s) is None, 1e-11, 1e-3, 4.88e-7),
@@ -215,6 +232,7 @@ FLIPS = {
     "the largest": (lambda s: turns(lambda t: s * t, 64.0, 1.0, 0.0), 1.0, 2.0, 4 / 3),
     "a value that is another in float64": (lambda s: widened(1, s), 1e-4, 0.07, 5.88e-3),
     "a value that is less in float64": (lambda s: widened(-1, s), 1e-4, 0.07, 5.29e-3),
+    "the coarsest measurement that decides": (lambda s: decided(s) == "right", 2.0**24, 2.0**30, 5.5e8),
     "how far a subgradient is from an average": (tied, 0.01, 0.5, 0.1),
     "a slope that is no sum": (linear, 1e-4, 0.1, 1.3e-3),
     "an entry that is off": (off, 1e-4, 0.1, 2e-3),
@@ -337,3 +355,57 @@ def test_a_lost_part_of_a_step_counts_as_rounding_of_the_loss(direction):
         value = float((c * moved.astype(np.float32) ** 2).sum())
         assert loss(t) == pytest.approx((value, value + abs(value - 6.5) * share / eps), rel=1e-4)
     assert loss(1e-8)[1] == np.inf
+
+
+# --- single steps and slopes
+
+
+def polynomial(t):
+    return 3 + 2 * t + t**3 + 5 * t**4 + t**5, 1.0
+
+
+def test_one_step_tells_what_the_formulas_say():
+    h = 0.5
+    step = steps.take_step(polynomial, 3.0, h)
+    assert step.central == pytest.approx(2 + h**2 + h**4)
+    assert step.slope == pytest.approx(2 - h**4 / 4)  # Richardson's extrapolation removes h²
+    assert step.truncation == pytest.approx(abs(-(h**4) / 4 - (h**2 / 4 + h**4 / 16)))
+    assert step.noise == pytest.approx(5 * 1.5 * h**4)  # the fourth difference: only t⁴ is left
+    assert step.rounding == 8 * EPS / h
+    half = h / 2
+    rise = half**2 + half**4
+    assert step.left == pytest.approx(2 + rise - 5 * half**3)
+    assert step.right == pytest.approx(2 + rise + 5 * half**3)
+    assert step.jump == pytest.approx(10 * half**3)
+
+
+@pytest.mark.parametrize(("claimed", "right"), [(2.0005, True), (0.9995, True), (2.01, False), (0.99, False)])
+def test_a_claim_may_lie_outside_a_kink_by_the_error_of_the_slopes(claimed, right):
+    assert (Slope(1.5, 1e-3, (1.0, 2.0)).disagreement(claimed, 1e-7) <= 1e-7) == right
+
+
+def test_a_relative_error_is_held_against_the_larger_number_or_the_floor():
+    found = relative_error(np.array([1.0, 3.0, 1e-9, 0.0]), np.array([2.0, 1.0, 0.0, 0.0]), 1e-3)
+    np.testing.assert_allclose(found, [0.5, 2 / 3, 1e-6, 0])
+
+
+@pytest.mark.parametrize(("times", "error"), [(32, np.inf), (8, 4.0)])
+def test_what_scatters_less_than_64_of_the_smallest_steps_may_turn_between_them(times, error):
+    """L is 0 at the ends of all steps, and scatters elsewhere; 64 of the smallest steps are 1/16."""
+
+    def loss(t):
+        return float(abs(t) not in (0, 1, 1 / 2, 2**-10, 2**-11)), 1.0
+
+    taken, scatter = [steps.take_step(loss, 0.0, h) for h in (1.0, 2**-10)], noise.scatter_of(loss, 1.0)
+    found = between_steps.settle(loss, taken, times * scatter, 1e-8, 0.0, EPS, 1.0)
+    assert (found.h, found.error) == (1.0, pytest.approx(error * scatter))
+
+
+def test_two_steps_that_disagree_refute_nothing():
+    slope = slopes.measure(lambda t: (t + 1e-7 * np.tanh(1e6 * t), 1.0), 0.0, EPS**0.2, 1.1, 1e-7, smooth=True)
+    assert slope.disagreement(1.1, 1e-7) <= 1e-7
+
+
+def test_what_rounding_hides_refutes_nothing():
+    slope = slopes.measure(lambda t: (np.log(1 + (1e-17 + t)), 1e-17), 0.0, 1e-17, 1.0, 1e-7, smooth=True)
+    assert slope.disagreement(1.0, 1e-7) <= 1e-7

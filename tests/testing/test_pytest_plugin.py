@@ -4,7 +4,6 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 from toml_cases import toml_table
 
@@ -70,22 +69,6 @@ def test_the_errors_of_gradcheck_are_known(run):
         "--gradcheck-report",
     )
     out.fnmatch_lines(["wrong    square    x[[]0, *  *::test_square", "* 0.5 times*"])
-
-
-@pytest.mark.parametrize(
-    ("x", "text"),
-    [
-        (np.float32(0.1), "0.1"),
-        (np.float16(0.1), "0.0999756"),
-        (np.complex64(1 - 2j), "1-2j"),
-        (-np.inf, "-inf"),
-        ((2, 3), "(2, 3)"),
-        (None, "None"),
-        ("int64", "int64"),
-    ],
-)
-def test_numbers_of_every_type_are_shown(x, text):
-    assert pytest_plugin._number(x) == text
 
 
 @pytest.mark.parametrize(

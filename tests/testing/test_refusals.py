@@ -176,6 +176,49 @@ def test_what_ends_a_check_and_what_its_cause_names(name):
     assert words in report.cause
 
 
+def test_an_input_that_is_a_generator_starts_anew_in_each_call():
+    report = examine(
+        lambda x, rng: x * (rng.random(x.shape) < 0.5),
+        backward=lambda x, rng, d_y: (d_y * (rng.random(x.shape) < 0.5), None),
+        inputs=[np.ones(9), np.random.default_rng(1)],
+    )
+    assert report.verdict == "right"
+
+
+class Layer:
+    def __init__(self):
+        self.mean = np.zeros(2)
+
+    def forward(self, x):
+        self.mean[:] = 0.9 * self.mean + 0.1 * x  # does not change the value
+        self.x = x
+        return x * x
+
+    def backward(self, x, d_y):
+        return 2 * self.x * d_y
+
+
+def test_state_that_does_not_matter_is_no_fault():
+    layer = Layer()
+    assert examine(layer.forward, backward=layer.backward, inputs=[np.ones(2)]).verdict == "right"
+
+
+def test_where_a_number_first_is_not_finite():
+    def log(x):
+        shifted = x - 1
+        return np.log(shifted) * 2
+
+    report = examine(log, backward=lambda x, d_y: d_y, inputs=[np.array([2, 0.5, 3])])
+    assert report.verdict == "not finite"
+    assert "return np.log(shifted) * 2 (invalid value" in report.cause
+
+
+@pytest.mark.filterwarnings("ignore:Mean of empty slice")
+def test_a_line_that_is_not_finite_is_one_of_the_caller_not_of_numpy():
+    report = examine(lambda x: x.mean(axis=0), backward=lambda x, d_y: 0 * x, inputs=[np.zeros((0, 2))])
+    assert f"{__file__}, in <lambda>: report = examine(lambda x: x.mean(" in report.cause
+
+
 @pytest.mark.parametrize("nan", [np.array([np.nan, 1, 2]), np.float32([np.nan, 1, 2]), np.array([np.nan, 1, 2j])])
 def test_nan_in_an_entry_that_does_not_matter(nan):
     verdicts = [

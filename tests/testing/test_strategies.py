@@ -155,22 +155,6 @@ def test_ids_are_in_range(n, data):
     assert (ids < n).all()
 
 
-@pytest.mark.parametrize(
-    "strategy",
-    [
-        ARRAY,
-        strategies.ids((6,), 9),
-        strategies.cotangents((4,)),
-        strategies.masks(SCORES, kinds=("per-head",)),
-        strategies.masks(SCORES, kinds=("padding",)),
-        strategies.arrays((9,), ties=False),
-    ],
-)
-def test_draws_differ(strategy):
-    seen = set()
-    assert drawn(strategy, lambda x: seen.add(x.tobytes()) or len(seen) > 20)
-
-
 @given(strategies.cotangents((4, 5)))
 def test_cotangents_are_not_uniform(d):
     assert len(np.unique(d)) == d.size
