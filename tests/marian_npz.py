@@ -68,3 +68,21 @@ def write_folder(folder, found=None, settings=None):
     np.savez(folder / "model.npz", **found)
     write_vocabulary(folder / "vocab.yml")
     return folder
+
+
+def write_configuration(folder, name):
+    """Write the folder of a configuration; return its arrays, its settings, and the tokens of its vocabularies."""
+    options = dict(CONFIGURATIONS[name])
+    settings = {"transformer-ffn-activation": options.pop("activation", "swish")}
+    settings |= PRE if options.get("pre") else {}
+    settings["dec-depth"] = options.get("layers", (LAYERS, LAYERS))[1]
+    found, vocabularies = arrays(**options), {"vocab.yml": TOKENS}
+    write_folder(folder, found, settings)
+    if "tables" in options:
+        sizes = options.get("sizes", (len(TOKENS), len(TOKENS)))
+        vocabularies = {"source.yml": TOKENS[: sizes[0]], "target.yml": TOKENS[: sizes[1]]}
+        for file, tokens in vocabularies.items():
+            write_vocabulary(folder / file, tokens)
+        rules = "vocabs:\n  - /other/source.yml\n  - target.yml\nbeam-size: '3'\nnormalize: 0.6\n"
+        (folder / "decoder.yml").write_text(rules)
+    return found, SETTINGS | settings, vocabularies

@@ -1,10 +1,10 @@
 """Models of CTranslate2, opened here: the oracle is CTranslate2 itself."""
 
+import marian_folders
 import numpy as np
 import pytest
 from ctranslate2_folders import TOKENS
 from ctranslate2_oracle import opened_there, same_beams, same_scores, sentences
-from marian_folders import tokens, write_tokenisers
 
 import minitransformer as mt
 from minitransformer.apps.exchange import read_ctranslate2, read_huggingface, write_run
@@ -117,25 +117,10 @@ def test_log_probabilities_and_beams_are_the_same(tmp_path, name):
 
 
 def test_a_model_converted_from_transformers_is_the_same(tmp_path):
-    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
-    pytest.importorskip("sentencepiece")
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
-    size = len(tokens())
-    config = transformers.MarianConfig(
-        vocab_size=size, d_model=16, encoder_layers=2, decoder_layers=2, encoder_attention_heads=2, encoder_ffn_dim=20,
-        decoder_attention_heads=2, decoder_ffn_dim=20, max_position_embeddings=300, activation_function="swish",
-        scale_embedding=True, pad_token_id=size - 1, decoder_start_token_id=size - 1, eos_token_id=0,
-        num_beams=2, max_length=200, bad_words_ids=[[size - 1]],
-    )  # fmt: skip
-    torch.manual_seed(0)
-    model = transformers.MarianMTModel(config).eval()
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            parameter += torch.randn_like(parameter) * (0.5 if "encoder_attn" in name else 0.3)
-        model.model.shared.weight[-1] = 0
-        model.final_logits_bias[0, 0] += 3
-    write_tokenisers(tmp_path / "there")
+    for package in ("torch", "transformers", "sentencepiece"):
+        pytest.importorskip(package)
+    model = marian_folders.original(tmp_path / "there", activation_function="swish", scale_embedding=True)
+    model.model.shared.weight.data[-1] = 0
     model.save_pretrained(tmp_path / "there")
     converter = ctranslate2.converters.TransformersConverter(str(tmp_path / "there"))
     converter.convert(str(tmp_path / "converted"))

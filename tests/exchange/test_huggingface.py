@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from marian_folders import tokens, write_tokenisers
+from marian_folders import original, tokens
 from toml_cases import toml_table
 
 import minitransformer as mt
@@ -18,37 +18,6 @@ transformers.logging.set_verbosity_error()
 transformers.logging.disable_progress_bar()
 
 CONFIGURATIONS = toml_table(__file__, "CONFIGURATIONS")
-GENERATION = {"max_length": 16, "num_beams": 4, "forced_eos_token_id": 0}
-
-
-def original(folder, dtype=torch.float32, separate=False, heads=2, layers=(2, 2), seed=0, **options):
-    """Save a model of random weights, as save_pretrained does, and return it."""
-    sizes = len(tokens()), len(tokens(30) if separate else tokens())
-    pad = sizes[1] - 1
-    config = transformers.MarianConfig(
-        vocab_size=sizes[0], decoder_vocab_size=sizes[1], **({"d_model": 16} | options), max_position_embeddings=64,
-        encoder_layers=layers[0], decoder_layers=layers[1],
-        encoder_attention_heads=heads, decoder_attention_heads=heads,
-        encoder_ffn_dim=20, decoder_ffn_dim=20, pad_token_id=pad, decoder_start_token_id=pad, eos_token_id=0,
-    )  # fmt: skip
-    torch.manual_seed(seed)
-    model = transformers.MarianMTModel(config).eval().to(dtype)
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            # so that translations differ, and some end by themselves
-            parameter += torch.randn_like(parameter) * (0.6 if "shared" in name or "embed" in name else 0.25)
-        model.final_logits_bias.normal_()
-        model.final_logits_bias[0, 0] += 3
-        for stack in (model.model.encoder, model.model.decoder):
-            # transformers rounds them to float32, whatever the type of the model
-            positions = mt.ops.sinusoidal_positions(64, config.d_model, layout="halves")
-            stack.embed_positions.weight[:] = torch.from_numpy(to_numpy(positions))
-    model.generation_config = transformers.GenerationConfig(
-        bad_words_ids=[[pad]], decoder_start_token_id=pad, eos_token_id=0, pad_token_id=pad, **GENERATION
-    )
-    model.save_pretrained(folder)
-    write_tokenisers(folder, separate)
-    return model
 
 
 def rows(size):

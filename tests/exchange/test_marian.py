@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from marian_npz import CONFIGURATIONS, LAYERS, PRE, TOKENS, D, arrays, write_folder, write_vocabulary
+from marian_npz import CONFIGURATIONS, D, arrays, write_configuration, write_folder
 
 import minitransformer as mt
 from minitransformer.apps.exchange import read_marian, write_run
@@ -32,21 +32,12 @@ def opened_there(folder, tmp_path, vocabularies):
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_log_probabilities_are_the_same(tmp_path, name):
-    options = dict(CONFIGURATIONS[name])
-    settings = {"transformer-ffn-activation": options.pop("activation", "swish")}
-    settings |= PRE if options.get("pre") else {}
-    settings["dec-depth"] = options.get("layers", (LAYERS, LAYERS))[1]
-    folder = write_folder(tmp_path / "there", arrays(**options), settings)
-    vocabularies = ["vocab.yml"]
-    if "tables" in options:
-        vocabularies = ["source.yml", "target.yml"]
-        for path, size in zip(vocabularies, options.get("sizes", (14, 14)), strict=True):
-            write_vocabulary(folder / path, TOKENS[:size])
-        (folder / "decoder.yml").write_text("vocabs:\n  - source.yml\n  - target.yml\nbeam-size: 3\nnormalize: 0.6\n")
+    folder = tmp_path / "there"
+    _, _, vocabularies = write_configuration(folder, name)
     published = read_marian(folder)
     write_run(published, tmp_path / "run")
     run = mt.load(tmp_path / "run")
-    assert run.options.search.beam == (3 if "tables" in options else 12)
+    assert run.options.search.beam == (12 if "vocab.yml" in vocabularies else 3)
     theirs = opened_there(folder, tmp_path, vocabularies)
     rng = np.random.default_rng(0)
     pairs = [

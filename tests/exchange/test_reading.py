@@ -13,7 +13,7 @@ from decoder_folders import CONFIGS, SLOW_PAIRS, SPECIAL, WORDS, tensors, withou
 from decoder_folders import write_folder as write_decoder
 from marian_folders import SIZES, configuration, tokens, write_tokenisers
 from marian_folders import tensors as huggingface_tensors
-from marian_npz import CONFIGURATIONS, PRE, SETTINGS, arrays, write_vocabulary
+from marian_npz import CONFIGURATIONS, SETTINGS, arrays, write_configuration
 from marian_npz import TOKENS as MARIAN_TOKENS
 from marian_npz import write_folder as write_marian
 from safetensors.numpy import save_file
@@ -229,30 +229,19 @@ def test_ctranslate2_with_two_vocabularies(tmp_path):
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_marian_with_each_option(tmp_path, name):
-    options = dict(CONFIGURATIONS[name])
-    settings = {"transformer-ffn-activation": options.pop("activation", "swish")}
-    settings |= PRE if options.get("pre") else {}
-    settings["dec-depth"] = options.get("layers", (2, 2))[1]
-    found, sizes = arrays(**options), options.get("sizes", (14, 14))
-    folder = write_marian(tmp_path / "there", found, settings)
-    if "tables" in options:
-        for path, size in zip(("source.yml", "target.yml"), sizes, strict=True):
-            write_vocabulary(folder / path, MARIAN_TOKENS[:size])
-        (folder / "decoder.yml").write_text(
-            "vocabs:\n  - /other/source.yml\n  - target.yml\nbeam-size: '3'\nnormalize: 0.6\n"
-        )
-    published = read_marian(folder)
+    found, settings, vocabularies = write_configuration(tmp_path / "there", name)
+    published = read_marian(tmp_path / "there")
+    there = [[*vocabularies.values()][place] for place in (0, -1)]
     source, target = (
-        rows_of(one, MARIAN_TOKENS[:size], None, None, 0, 1)
-        for one, size in zip((published.source, published.target), sizes, strict=True)
+        rows_of(one, tokens, None, None, 0, 1)
+        for one, tokens in zip((published.source, published.target), there, strict=True)
     )
 
     def slow(ids, target):
-        return slow_models.marian(SETTINGS | settings, found, ids, [0, *target[1:]])
+        return slow_models.marian(settings, found, ids, [0, *target[1:]])
 
-    run = same_logits(published, tmp_path, slow, source, target)
-    search = run.options.search
-    assert (search.beam, search.alpha) == ((3, 0.6) if "tables" in options else (12, 0))
+    search = same_logits(published, tmp_path, slow, source, target).options.search
+    assert (search.beam, search.alpha) == ((12, 0) if len(vocabularies) == 1 else (3, 0.6))
 
 
 def test_marian_in_half_precision_in_columns_and_with_arrays_that_mean_nothing(tmp_path):

@@ -8,15 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from marian_folders import TEXTS, sentencepiece_model, write_folder
+from marian_folders import TEXTS
 from random_runs import trained
 from toml_cases import toml_table
 
 import minitransformer as mt
-from minitransformer.apps.cli import main
-from minitransformer.apps.exchange import read_huggingface, write_huggingface, write_run
+from minitransformer.apps.exchange import read_huggingface, write_huggingface
 from minitransformer.arrays import to_numpy
-from minitransformer.data import END, PAD, START, Characters
+from minitransformer.data import END, PAD, START
 
 pytest.importorskip("sentencepiece")
 
@@ -56,17 +55,6 @@ def test_transformers_computes_the_same(tmp_path, name):
     assert [run.target.decode(ids).replace("<unk>", "").strip() for ids in found] == [text.strip() for text in decoded]
 
 
-def test_a_published_model_keeps_its_search_when_it_is_written_again(tmp_path):
-    write_run(read_huggingface(write_folder(tmp_path / "there")), tmp_path / "run")
-    run = mt.load(tmp_path / "run")
-    assert write_huggingface(run, tmp_path / "copy") == []
-    write_run(read_huggingface(tmp_path / "copy"), tmp_path / "again")
-    again = mt.load(tmp_path / "again")
-    assert again.options.search == run.options.search
-    assert again.translate(TEXTS) == run.translate(TEXTS)
-    assert (tmp_path / "copy" / "source.spm").read_bytes() == sentencepiece_model()
-
-
 RULES, ALL_RULES = toml_table(__file__, "RULES"), toml_table(__file__, "ALL_RULES")
 DIFFERENCES = toml_table(__file__, "DIFFERENCES")
 
@@ -94,21 +82,6 @@ def test_every_pair_of_rules_is_written(tmp_path):
         for name in ("config.json", "generation_config.json"):
             said = json.loads((tmp_path / f"{number}" / name).read_text())
             assert said["forced_eos_token_id"] == (2 if rules.force_end else None)
-
-
-def test_tokens_without_a_counterpart_are_told(tmp_path, capsys):
-    trained(tmp_path / "run", source=Characters.train(TEXTS))
-    assert main(["export", str(tmp_path / "run"), "--to", "huggingface", "--out", str(tmp_path / "there")]) == 0
-    out = capsys.readouterr().out
-    assert "note: tokens of the kind chars" in out
-    assert "note: a translation has at most 511 tokens" in out
-    names = {path.name for path in (tmp_path / "there").iterdir()}
-    assert names == {"config.json", "generation_config.json", "model.safetensors"}
-    assert json.loads((tmp_path / "there" / "config.json").read_text())["vocab_size"] == len(Characters.train(TEXTS))
-    trained(tmp_path / "other", norm="pre")
-    assert main(["export", str(tmp_path / "other"), "--to", "huggingface", "--out", str(tmp_path / "no")]) == 2
-    assert "MarianMTModel has only norm 'post', found 'pre'" in capsys.readouterr().err
-    assert not (tmp_path / "no").exists()
 
 
 def test_an_empty_folder_is_filled_where_folders_cannot_be_replaced(tmp_path, monkeypatch):
