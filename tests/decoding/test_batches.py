@@ -1,7 +1,6 @@
 """Many sentences, cut into batches."""
 
 import threading
-from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -56,7 +55,7 @@ def test_no_sentences_make_no_batch():
     assert in_batches(lambda ids: 1 / 0, []) == []
 
 
-def test_several_workers_find_the_same_and_the_model_keeps_its_mode(model, monkeypatch):
+def test_several_workers_find_the_same_and_the_model_keeps_its_mode(model):
     rng = np.random.default_rng(0)
     sources = [[*rng.integers(3, 11, n), END] for n in rng.integers(1, 9, 20)]
     threads = set()
@@ -68,11 +67,7 @@ def test_several_workers_find_the_same_and_the_model_keeps_its_mode(model, monke
     model.train()  # no thread may decode with dropout for that, nor change it
     expected = in_batches(search, sources, size=3, workers=1)
     assert threads == {threading.get_ident()}
-    limits = []
-    monkeypatch.setattr(batches.blas, "cores", lambda: 7)
-    monkeypatch.setattr(batches.blas, "threads", lambda n: limits.append(n) or nullcontext())
     found = in_batches(search, sources, size=3, workers=3)
-    assert limits == [2]  # the workers share the cores
     assert len(threads) > 1
     assert [best.tokens for (best,) in found] == [best.tokens for (best,) in expected]
     assert model.training

@@ -8,7 +8,7 @@ from toml_cases import cases_from_toml
 
 import minitransformer as mt
 from minitransformer.data import END, PAD, START, pad
-from minitransformer.decoding import Diverged, beam, beam_search, greedy, length_penalty, rules
+from minitransformer.decoding import Diverged, beam, beam_search, greedy, length_penalty
 
 WRITABLE = 3  # the first tokens are PAD, START and END; what follows are words
 SOURCES = [[3, 4, END], [7, END], [5, 5, 9, 10, 3, END], [8, 6, 3, 4, END]]
@@ -140,16 +140,6 @@ def test_of_equals_the_lower_id_and_the_earlier_hypothesis_come_first(make_model
     assert [h.tokens for h in found] == [[], [3], [3, 3]]
     np.testing.assert_allclose([h.score for h in found], -np.log(6) * np.array([1, 2, 3]))
     assert greedy(model, [[3, END]]) == [[]]
-
-
-def test_equal_scores_of_different_lengths_keep_the_order_in_which_they_finished(make_model, monkeypatch):
-    model = make_model(target_vocab=6)
-    model.output.data[...] = 0
-    monkeypatch.setattr(rules, "length_penalty", lambda length, alpha: np.inf)  # all scores are 0
-    for late in (False, True):
-        (found,) = beam_search(model, [[3, END]], beam=3, max_length=6, n_best=3)
-        assert [h.tokens for h in found] == [[], [3], [3, 3]], late
-        monkeypatch.setattr(beam, "_attainable", lambda log_p, *_: np.ones(len(log_p)))  # now to the limit
 
 
 def test_padding_and_start_are_never_written(model, favour):

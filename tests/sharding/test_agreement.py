@@ -14,7 +14,6 @@ from minitransformer.tasks import build
 from minitransformer.training import Configuration, RunError, agreement
 from minitransformer.training.agreement import (
     check_agreement,
-    check_data,
     check_options,
     compare_processors,
     with_shares,
@@ -49,17 +48,6 @@ def test_options_must_agree(configuration):
 
 def test_files_may_lie_elsewhere_in_each_process(configuration):
     run_together(2, lambda ranks: check_options(configuration.changed(source=f"{ranks.rank}.tsv"), ranks))
-
-
-def test_data_must_agree(configuration):
-    same, other = (build("copy").corpus(configuration.data, seed) for seed in (0, 1))
-
-    def check(ranks):
-        check_data(same, ranks)
-        with pytest.raises(RunError, match="process 1 has another digest of"):
-            check_data((same, other)[ranks.rank], ranks)
-
-    run_together(2, check)
 
 
 def test_a_training_does_not_begin_with_different_files(tmp_path):

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from minitransformer.arrays import to_numpy, xp
-from minitransformer.autograd import Tensor
 from minitransformer.data import PAD, Batch
 from minitransformer.nn import Transformer
 from minitransformer.optim import Adam, Gradient
@@ -103,23 +102,3 @@ def test_nothing_is_shortened_where_there_is_no_gradient(zeros):
     clipped, length = clip_gradient(own(optimiser), optimiser.buffer, 1.0)
     assert float(length) == 0
     assert not whole_of(clipped, optimiser).any()
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_the_length_does_not_depend_on_the_number_of_processes(seed):
-    """Each process adds up the squares of a part of the gradient, which cuts parameters in two."""
-    rng = np.random.default_rng(seed)
-    parameters = [Tensor(xp.zeros(size), requires_grad=True) for size in (30_001, 7, 20_000, 5_003)]
-    for parameter in parameters:
-        parameter.grad = xp.asarray(rng.normal(size=parameter.size))
-
-    def length(processes):
-        optimisers = [Adam(parameters, part=(rank, processes)) for rank in range(processes)]
-        sums = []
-        for optimiser in optimisers:
-            clip_gradient(own(optimiser), optimiser.buffer, 1.0, map, lambda own: sums.append(own) or [own])
-        (found,) = {float(clip_gradient(own(one), one.buffer, 1.0, map, lambda own: sums)[1]) for one in optimisers}
-        return found
-
-    assert length(1) == length(2) == length(3) == length(4)
-    assert length(1) == pytest.approx(np.sqrt(sum(float((p.grad**2).sum()) for p in parameters)), rel=1e-13)

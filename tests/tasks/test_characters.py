@@ -188,12 +188,3 @@ def test_each_kind_of_task_ignores_the_options_of_the_other():
         assert TASK.why_ignored(name) is None
     for name in ("train_pairs", "held_out", "longest", "share_vocabulary"):
         assert TASK.why_ignored(name) == "the task characters does not use it"
-
-
-def test_paths_become_absolute_and_are_checked(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    configuration = Configuration.of_task(TASK, text=[Path("a.txt"), "b.txt"])
-    assert configuration.data.text == [str(tmp_path / "a.txt"), str(tmp_path / "b.txt")]
-    assert Configuration.from_flat(configuration.flat()) == configuration
-    with pytest.raises(OptionError, match=r"text must be a list of texts, found 'a\.txt'"):
-        Configuration.of_task(TASK, text="a.txt")

@@ -39,7 +39,6 @@ from minitransformer.training import (
 from minitransformer.training.checkpoints import Checkpoints, read_checkpoint, write_checkpoint
 from minitransformer.training.preparing import refuse_longer
 from minitransformer.training.scores import Quality
-from minitransformer.training.trainer import Best
 
 SMALL = {
     "d_model": 8, "n_heads": 2, "n_layers": 1, "d_ff": 12, "steps": 6, "warmup_steps": 4, "batch_tokens": 64,
@@ -148,14 +147,6 @@ def test_without_sacrebleu_the_other_scores_are_measured(monkeypatch):
     assert scores.bleu is None
     assert "sacrebleu" in scores.missing
     assert scores.loss > 0
-
-
-def test_of_equally_good_weights_the_first_are_kept(tmp_path, monkeypatch):
-    scored(monkeypatch)
-    trainer, folder = begun(tmp_path / "run", best_by="exact_match")
-    trainer.train(folder)
-    assert trainer.best == Best(0.5, 3)
-    assert read_checkpoint(folder.best_path).state["step"] == 3
 
 
 def test_an_early_stop_saves_where_it_stops(tmp_path, monkeypatch):
