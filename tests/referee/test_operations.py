@@ -67,14 +67,14 @@ MASKS["a query that may attend to nothing"] = SEES_NOTHING
 MASKS["nobody may attend to anything"] = np.zeros((4, 4), dtype=bool)
 
 
-def masking():
+def masked(arrays, ours, theirs, text=""):
+    """Yield a case for each mask, which both functions take by keyword, as a tensor on the right."""
     for name, mask in MASKS.items():
-        yield Case(
-            name,
-            (draw(3, 2, 4, 4),),
-            lambda x, m=mask: ops.masking(x, m),
-            lambda x, m=mask: x.masked_fill(torch.tensor(~m), -torch.inf),
-        )
+        yield Case(f"{text}{name}", arrays, partial(ours, mask=mask), partial(theirs, mask=torch.tensor(mask)))
+
+
+def masking():
+    return masked((draw(3, 2, 4, 4),), ops.masking, lambda x, mask: x.masked_fill(~mask, -torch.inf))
 
 
 def scaled_dot_product_attention():
@@ -87,13 +87,27 @@ def scaled_dot_product_attention():
         "q, k and v are one", (x,), lambda x: operation(x, x, x), lambda x: F.scaled_dot_product_attention(x, x, x)
     )
     k, v = k[..., :4, :], v[..., :4, :]
-    for name, mask in MASKS.items():
-        yield Case(
-            name,
-            (q, k, v),
-            lambda q, k, v, m=mask: operation(q, k, v, m),
-            lambda q, k, v, m=mask: F.scaled_dot_product_attention(q, k, v, attn_mask=torch.tensor(m)),
-        )
+    yield from masked(
+        (q, k, v), operation, lambda q, k, v, mask: F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+    )
+
+
+def heads_of_pytorch(
+    x, memory, w_in, w_out, b_in=None, b_out=None, mask=None, causal=False, n_heads=None, n_kv_heads=None
+):
+    """Attend with any number of heads of keys and values, of sizes that PyTorch's own module cannot have."""
+    values = w_out.shape[0] // n_heads * n_kv_heads
+    size = (w_in.shape[1] - values) // (n_heads + n_kv_heads)
+    widths = n_heads * size, n_kv_heads * size, values
+    weights, biases = w_in.split(widths, 1), (0, 0, 0) if b_in is None else b_in.split(widths)
+    sources = (x, *2 * [x if memory is None else memory])
+    q, k, v = (
+        (source @ w + b).unflatten(-1, (n, -1)).transpose(1, 2)
+        for source, w, b, n in zip(sources, weights, biases, (n_heads, n_kv_heads, n_kv_heads), strict=True)
+    )
+    mask = torch.tensor(mask, dtype=x.dtype) if isinstance(mask, np.ndarray) else mask
+    y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal, enable_gqa=True)
+    return y.transpose(1, 2).flatten(2) @ w_out + (0 if b_out is None else b_out)
 
 
 def multi_head_attention():
@@ -103,64 +117,34 @@ def multi_head_attention():
     weights = draw(d_model, 2 * keys + values, scale=0.5), draw(values, d_model, scale=0.5)
     biases = draw(2 * keys + values), draw(d_model)
 
-    def theirs(x, memory, w_in, w_out, b_in=None, b_out=None, mask=None):
-        parts = (0, keys), (keys, 2 * keys), (2 * keys, 2 * keys + values)
-        q, k, v = (
-            (source @ w_in[:, a:b] + (0 if b_in is None else b_in[a:b])).unflatten(-1, (n_heads, -1)).transpose(1, 2)
-            for source, (a, b) in zip((x, memory, memory), parts, strict=True)
-        )
-        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
-        return heads.transpose(1, 2).flatten(2) @ w_out + (0 if b_out is None else b_out)
-
-    operation = ops.multi_head_attention
+    theirs = partial(heads_of_pytorch, n_heads=n_heads, n_kv_heads=n_heads)
     for biased in (True, False):
         rest = weights + biases if biased else weights
         text = "with biases" if biased else "without biases"
-        yield Case(
-            f"cross, {text}",
-            (x, memory, *rest),
-            lambda x, memory, *rest: operation(x, memory, *rest, n_heads=n_heads),
-            theirs,
+        yield Case(f"cross, {text}", (x, memory, *rest), partial(ops.multi_head_attention, n_heads=n_heads), theirs)
+        yield from masked(
+            (x, *rest),
+            lambda x, *rest, mask: ops.multi_head_attention(x, None, *rest, n_heads=n_heads, mask=mask),
+            lambda x, *rest, mask: theirs(x, x, *rest, mask=mask),
+            f"self, {text}, ",
         )
-        for name, mask in MASKS.items():
-            yield Case(
-                f"self, {text}, {name}",
-                (x, *rest),
-                lambda x, *rest, m=mask: operation(x, None, *rest, n_heads=n_heads, mask=m),
-                lambda x, *rest, m=mask: theirs(x, x, *rest, mask=torch.tensor(m)),
-            )
 
 
 def grouped_query_attention():
-    def theirs(x, memory, w_in, w_out, b_in, b_out, causal=False, bias=None, n_heads=4, n_kv_heads=2):
-        source = x if memory is None else memory
-        size = (w_in.shape[1] - w_out.shape[0] * n_kv_heads // n_heads) // (n_heads + n_kv_heads)
-        queries, keys = n_heads * size, n_kv_heads * size
-        q = x @ w_in[:, :queries] + b_in[:queries]
-        k = source @ w_in[:, queries : queries + keys] + b_in[queries : queries + keys]
-        v = source @ w_in[:, queries + keys :] + b_in[queries + keys :]
-        q, k, v = (
-            t.unflatten(-1, (n, -1)).transpose(1, 2) for t, n in ((q, n_heads), (k, n_kv_heads), (v, n_kv_heads))
-        )
-        bias = None if bias is None else torch.tensor(bias, dtype=x.dtype)
-        y = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, is_causal=causal, enable_gqa=True)
-        return y.transpose(1, 2).flatten(2) @ w_out + b_out
-
     x, memory = draw(2, 4, 5), draw(2, 6, 5)
     weights = (draw(5, 22), draw(20, 5), draw(22), draw(5))  # H 4, G 2, Dk 2, Dv 5
     for name, source, options in (
         ("self", None, {}),
         ("cross", memory, {}),
         ("causal", None, {"causal": True}),
-        ("biased", None, {"bias": np.asarray(ops.alibi(4, 4))}),
+        ("biased", None, {"bias": to_numpy(ops.alibi(4, 4))}),
     ):
-        one = [None] if source is None else []
-        yield Case(
-            name,
-            (x, *weights) if source is None else (x, source, *weights),
-            lambda x, *rest, m=one, o=options: ops.grouped_query_attention(x, *m, *rest, **o, n_heads=4, n_kv_heads=2),
-            lambda x, *rest, m=one, o=options: theirs(x, *m, *rest, **o),
-        )
+        heads = {"n_heads": 4, "n_kv_heads": 2}
+        ours, theirs = partial(ops.grouped_query_attention, **heads, **options), partial(heads_of_pytorch, **heads)
+        theirs = partial(theirs, causal="causal" in options, mask=options.get("bias"))
+        if source is None:
+            ours, theirs = (lambda x, *rest, f=f: f(x, None, *rest) for f in (ours, theirs))
+        yield Case(name, (x, *weights) if source is None else (x, source, *weights), ours, theirs)
 
 
 def layer_norm():
@@ -172,12 +156,7 @@ def layer_norm():
         yield Case(f"x {shape}", (draw(*shape), gain, bias), ops.layer_norm, theirs)
     yield Case("far from 0", (100 + draw(4, 7), gain, bias), ops.layer_norm, theirs)
     yield Case("equal features", (np.full((2, 7), 0.5), gain, bias), ops.layer_norm, theirs)
-    yield Case(
-        "eps 0.1",
-        (draw(4, 7), gain, bias),
-        lambda *inputs: ops.layer_norm(*inputs, eps=0.1),
-        lambda *inputs: theirs(*inputs, eps=0.1),
-    )
+    yield Case("eps 0.1", (draw(4, 7), gain, bias), partial(ops.layer_norm, eps=0.1), partial(theirs, eps=0.1))
 
 
 def rms_norm():
@@ -188,12 +167,7 @@ def rms_norm():
     for shape in ((7,), (4, 7), (2, 3, 7), (2, 1, 3, 7), (0, 7)):
         yield Case(f"x {shape}", (draw(*shape), gain), ops.rms_norm, theirs)
     yield Case("zeros", (np.zeros((2, 7)), gain), ops.rms_norm, theirs)
-    yield Case(
-        "eps 0.1",
-        (draw(4, 7), gain),
-        lambda *inputs: ops.rms_norm(*inputs, eps=0.1),
-        lambda *inputs: theirs(*inputs, eps=0.1),
-    )
+    yield Case("eps 0.1", (draw(4, 7), gain), partial(ops.rms_norm, eps=0.1), partial(theirs, eps=0.1))
 
 
 def swiglu():
@@ -215,9 +189,7 @@ def rotary():
 
     for shape in ((5, 2), (1, 6), (4, 5, 6), (2, 3, 5, 8)):
         yield Case(f"x {shape}", (draw(*shape),), ops.rotary, theirs)
-    yield Case(
-        "from position 1000", (draw(3, 5, 6),), lambda x: ops.rotary(x, first=1000), lambda x: theirs(x, first=1000)
-    )
+    yield Case("from position 1000", (draw(3, 5, 6),), partial(ops.rotary, first=1000), partial(theirs, first=1000))
 
 
 def linear():
@@ -261,12 +233,7 @@ def activation(ours, theirs):
 
 def embedding():
     for name, ids in {"repeated ids": IDS, "one id": np.array(3), "no ids": IDS[:0]}.items():
-        yield Case(
-            name,
-            (draw(8, 5),),
-            lambda table, ids=ids: ops.embedding(ids, table),
-            lambda table, ids=ids: F.embedding(torch.tensor(ids), table),
-        )
+        yield Case(name, (draw(8, 5),), partial(ops.embedding, ids), partial(F.embedding, torch.tensor(ids)))
 
 
 class Replay:
@@ -315,10 +282,8 @@ def cross_entropy():
         yield Case(
             name,
             (x,),
-            lambda x, t=targets, o=options: ops.cross_entropy(x, t, **o),
-            lambda x, t=targets, o=options: F.cross_entropy(
-                x.reshape(-1, x.shape[-1]), torch.tensor(t).reshape(-1), **o
-            ),
+            partial(ops.cross_entropy, targets=targets, **options),
+            lambda x, t=targets, o=options: F.cross_entropy(x[None].flatten(0, -2), torch.tensor(t).flatten(), **o),
         )
 
 
@@ -350,9 +315,7 @@ def convolution():
             padded = F.pad(x.mT, (before, around - before))
             return F.conv1d(padded, weight.permute(2, 1, 0), bias, dilation=dilation).mT
 
-        def ours(*inputs, causal=causal, dilation=dilation):
-            return ops.convolution(*inputs, causal=causal, dilation=dilation)
-
+        ours = partial(ops.convolution, causal=causal, dilation=dilation)
         kind = "causal" if causal else "centred"
         for length in (7, 2):
             inputs = draw(3, length, 4), draw(k, 4, 5), draw(5)
@@ -369,7 +332,7 @@ def local_attention():
             yield Case(
                 f"r {r}, {'causal, ' if causal else ''}keys: {name}",
                 (draw(3, 2, 9, 5), draw(3, 2, 9, 5), draw(3, 2, 9, 7)),
-                lambda q, k, v, r=r, causal=causal, m=mask: ops.local_attention(q, k, v, m, radius=r, causal=causal),
+                partial(ops.local_attention, mask=mask, radius=r, causal=causal),
                 lambda q, k, v, m=seen: F.scaled_dot_product_attention(q, k, v, attn_mask=torch.tensor(m)),
             )
 
@@ -382,20 +345,14 @@ def additive_attention():
         scores = torch.tanh((q @ w_q).unsqueeze(-2) + (k @ w_k).unsqueeze(-3) + b) @ w
         if mask is None:
             return torch.softmax(scores, dim=-1) @ v
-        mask = torch.tensor(np.broadcast_to(mask, scores.shape).copy())
+        mask = mask.expand(scores.shape)
         blind = ~mask.any(dim=-1, keepdim=True)
         weights = torch.softmax(scores.masked_fill(~(mask | blind), -torch.inf), dim=-1)
         return weights.masked_fill(blind, 0.0) @ v
 
     yield Case("cross, Tq 4, Tk 6, Dq 5, Dkk 3, Dv 7", (q, k, v, *parameters), ops.additive_attention, theirs)
     k, v = k[..., :4, :], v[..., :4, :]
-    for name, mask in MASKS.items():
-        yield Case(
-            name,
-            (q, k, v, *parameters),
-            lambda *inputs, m=mask: ops.additive_attention(*inputs, m),
-            lambda *inputs, m=mask: theirs(*inputs, mask=m),
-        )
+    yield from masked((q, k, v, *parameters), ops.additive_attention, theirs)
 
 
 CASES = {

@@ -65,22 +65,3 @@ def test_pytorchs_weights_here(options, pytorch_model, relative_error):
     kept = {key: value for key, value in options.items() if key in OF_WEIGHTS}
     ours.load_state_dict(mt.exchange.from_pytorch(theirs.state_dict(), SIZES["n_heads"], **kept))
     compare(ours, theirs, relative_error)
-
-
-def test_a_state_goes_round_unchanged(pytorch_model):
-    _, theirs = models(pytorch_model, norm="pre", share_embeddings=False)
-    state = theirs.state_dict()
-    options = {"norm": "pre", "share_embeddings": False, "attention_bias": True}
-    again = mt.exchange.to_pytorch(mt.exchange.from_pytorch(state, SIZES["n_heads"], **options), SIZES["n_heads"])
-    assert again.keys() == state.keys()
-    for name, array in again.items():
-        np.testing.assert_array_equal(array, state[name].numpy())
-
-
-def test_pytorchs_default_norms_are_refused():
-    theirs = torch.nn.Transformer(12, 3, 1, 1, 20, batch_first=True)
-    state = {f"transformer.{name}": array for name, array in theirs.state_dict().items()}
-    state["source_embedding.weight"] = torch.zeros(10, 12)
-    with pytest.raises(ValueError, match=r"a model with norm='post' has no layer norm after its stacks"):
-        mt.exchange.from_pytorch(state, 3, attention_bias=True)
-    mt.exchange.from_pytorch(state, 3, attention_bias=True, norm="pre")
