@@ -117,8 +117,8 @@ def test_a_trace_has_the_logits_and_the_gradients_of_the_call(name, kind):
         is_translator = kind == "translator"
         trace = mt.trace(model, source, target) if is_translator else mt.trace(model, target)
         logits = model(source, target[:, :-1]) if is_translator else model(target[:, :-1])
-        [found] = [step.output for step in trace.steps if step.key == "/linear"]
-        close(found, to_numpy(logits.data), options)
+        outputs, loss = {step.key: step.output for step in trace.steps}, trace.steps[-1]
+        close(outputs[loss.inputs[0].key], to_numpy(logits.data), options)
         mt.ops.cross_entropy(logits, target[:, 1:], ignore_index=0).backward()
         for key, parameter in model.named_parameters():
             close(trace.parameters[key].gradient, to_numpy(parameter.grad), options)
