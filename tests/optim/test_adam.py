@@ -1,6 +1,7 @@
 """Adam, against the algorithm as the paper writes it."""
 
 import pickle
+import re
 from copy import deepcopy
 from itertools import pairwise
 
@@ -113,23 +114,6 @@ def test_float32():
     assert adam.mean.dtype == np.float32
 
 
-def test_it_works_on_the_gradients_of_backward():
-    parameters = parameters_of([(3, 4), (4,)])
-    reference = Reference([p.data for p in parameters], 0.9, 0.98, 1e-9)
-    adam = mt.optim.Adam(parameters)
-    x = np.random.default_rng(1).standard_normal((6, 3))
-    for _ in range(3):
-        adam.zero_grad()
-        w, b = parameters
-        ((x @ w + b).tanh() ** 2).sum().backward()
-        y = np.tanh(x @ reference.values[0] + reference.values[1])
-        d = 2 * y * (1 - y * y)
-        adam.step(0.05)
-        reference.step([x.T @ d, d.sum(axis=0)], 0.05)
-        np.testing.assert_allclose(w.data, reference.values[0], rtol=0, atol=1e-12)
-        np.testing.assert_allclose(b.data, reference.values[1], rtol=0, atol=1e-12)
-
-
 def test_parameters_become_views_and_keep_values_and_gradients():
     parameters = parameters_of()
     values = [p.data.copy() for p in parameters]
@@ -156,15 +140,6 @@ def test_the_callers_arrays_are_left_alone():
     adam.zero_grad()
     assert data.tolist() == [1] * 4
     assert gradient.tolist() == [2] * 4
-
-
-def test_a_parameter_without_a_gradient_does_not_move():
-    one, two = parameters_of([(3,), (2,)])
-    before = two.data.copy()
-    adam = mt.optim.Adam([one, two])
-    one.grad = xp.ones(3)
-    adam.step(0.1)
-    assert np.array_equal(two.data, before)
 
 
 def test_zero_grad():
@@ -357,13 +332,16 @@ def test_what_is_no_parameter_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("betas", "eps"),
-    [((1.0, 0.9), 1e-9), ((0.9, 1.0), 1e-9), ((-0.1, 0.9), 1e-9), ((0.9, -0.1), 1e-9), ((0.9, 0.98), 0.0),
-     ((0.9, 0.98), -1.0), ((0.9,), 1e-9), ((0.9, 0.98, 0.99), 1e-9)],
-)  # fmt: skip
-def test_numbers_out_of_range_are_refused(betas, eps):
-    with pytest.raises(ValueError, match="expected two betas, 0 <= beta < 1, and eps > 0, found"):
-        mt.optim.Adam(parameters_of([(2,)]), betas=betas, eps=eps)
+    ("name", "wrong"),
+    [
+        *(("betas", betas) for betas in ((1.0, 0.9), (0.9, 1.0), (-0.1, 0.9), (0.9, -0.1), (0.9,), (0.9, 0.98, 0.99))),
+        *(("eps", eps) for eps in (0.0, -1.0)),
+        *(("weight_decay", decay) for decay in (-0.1, np.inf, np.nan)),
+    ],
+)
+def test_numbers_out_of_range_are_refused(name, wrong):
+    with pytest.raises(ValueError, match=re.escape(str(wrong).strip("()"))):
+        mt.optim.Adam(parameters_of([(2,)]), **{name: wrong})
 
 
 @pytest.mark.parametrize("rate", [-1e-3, float("nan"), float("inf"), None, "1"])
@@ -377,12 +355,6 @@ def test_a_learning_rate_out_of_range_moves_nothing(rate):
     assert adam.step_count == 0
 
 
-@pytest.mark.parametrize("weight_decay", [-0.1, float("inf"), float("nan")])
-def test_a_weight_decay_out_of_range_is_refused(weight_decay):
-    with pytest.raises(ValueError, match=f"Adam: expected a weight decay of 0 or more, found {weight_decay}"):
-        mt.optim.Adam(parameters_of([(2,)]), weight_decay=weight_decay)
-
-
 def test_without_a_gradient_weights_decay_but_biases_and_gains_stay():
     parameters = parameters_of([(3, 5), (7,), (), (2, 3, 4)])
     before = [to_numpy(p.data).copy() for p in parameters]
@@ -391,12 +363,6 @@ def test_without_a_gradient_weights_decay_but_biases_and_gains_stay():
     for p, value in zip(parameters, before, strict=True):
         share = 1 - 0.25 * 0.5 if value.ndim > 1 else 1.0
         np.testing.assert_allclose(to_numpy(p.data), share * value, rtol=2 * np.finfo(float).eps)
-
-
-def test_parameters_may_come_from_a_generator():
-    model = mt.nn.FeedForward(mt.nn.ModelOptions(d_model=3, n_heads=1, d_ff=5), np.random.default_rng(0))
-    adam = mt.optim.Adam(parameter for parameter in model.parameters())
-    assert adam.values.size == 15 + 5 + 15 + 3
 
 
 COPIES = {

@@ -39,27 +39,31 @@ def test_the_peak_is_where_the_warmup_ends(warmup_steps):
     assert all(isinstance(rate, float) for rate in rates)
 
 
-@pytest.mark.parametrize("arguments", [(0, 512, 4000), (-1, 512, 4000), (1, 0, 4000), (1, 512, 0), (1, -2, 3)])
-def test_arguments_below_one_are_refused(arguments):
-    with pytest.raises(ValueError, match="at least 1, found {}, {} and {}".format(*arguments)):
-        mt.optim.warmup(*arguments)
+@pytest.mark.parametrize(
+    ("schedule", "arguments"),
+    [
+        *((mt.optim.warmup, wrong) for wrong in ((0, 512, 40), (-1, 512, 40), (1, 0, 40), (1, 512, 0), (1, -2, 3))),
+        *((mt.optim.inverse_square_root, wrong) for wrong in ((0, 1.0, 5), (1, 0.0, 5), (1, math.nan, 5), (1, 1.0, 0))),
+        *((mt.optim.linear_decay, wrong) for wrong in ((0, 1.0, 2, 5), (6, 1.0, 2, 5), (1, 0.0, 2, 5))),
+        *((mt.optim.linear_decay, wrong) for wrong in ((1, math.nan, 2, 5), (1, 1.0, 0, 5), (1, 1.0, 6, 5))),
+    ],
+)
+def test_arguments_out_of_range_are_refused(schedule, arguments):
+    with pytest.raises(ValueError, match="found") as error:
+        schedule(*arguments)
+    assert all(str(one) in str(error.value) for one in arguments)
 
 
 @pytest.mark.parametrize(("step", "rate"), [(1, 0.005 / 2000), (1000, 0.0025), (2000, 0.005), (8000, 0.0025)])
 def test_the_inverse_square_root_peaks_where_it_is_told(step, rate):
     assert mt.optim.inverse_square_root(step, 0.005, 2000) == pytest.approx(rate, rel=1e-14)
+    assert mt.optim.inverse_square_root(1, rate, 1) == rate
 
 
 @pytest.mark.parametrize("step", [1, 77, 400, 401, 9999])
 def test_both_schedules_are_one_course(step):
     found = mt.optim.inverse_square_root(step, (64 * 400) ** -0.5, 400)
     assert found == pytest.approx(mt.optim.warmup(step, 64, 400), rel=1e-14)
-
-
-@pytest.mark.parametrize("arguments", [(0, 1.0, 5), (1, 0.0, 5), (1, float("nan"), 5), (1, 1.0, 0)])
-def test_a_peak_out_of_range_is_refused(arguments):
-    with pytest.raises(ValueError, match="expected step and warmup_steps of at least 1 and a peak above 0"):
-        mt.optim.inverse_square_root(*arguments)
 
 
 @pytest.mark.parametrize(("step", "rate"), [(1, 0.25), (4, 1.0), (5, 5 / 6), (7, 0.5), (9, 1 / 6)])
@@ -74,13 +78,3 @@ def test_the_linear_rate_peaks_once_and_would_end_at_zero(warmup_steps):
     assert top + 1 == warmup_steps
     np.testing.assert_allclose(np.diff([0.0, *rates[: top + 1]]), 0.7 / warmup_steps, rtol=1e-12)
     np.testing.assert_allclose(np.diff([*rates[top:], 0.0]), -0.7 / (13 - warmup_steps), rtol=1e-12)
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [(0, 1.0, 2, 5), (6, 1.0, 2, 5), (1, 0.0, 2, 5), (1, float("nan"), 2, 5), (1, 1.0, 0, 5), (1, 1.0, 6, 5)],
-)
-def test_a_linear_rate_out_of_range_is_refused(arguments):
-    step, peak, warmup_steps, steps = arguments
-    with pytest.raises(ValueError, match=f"found {step}, {warmup_steps}, {steps} and {peak}"):
-        mt.optim.linear_decay(*arguments)
