@@ -97,7 +97,7 @@ def test_only_what_a_killed_process_wrote_is_removed(tmp_path):
 def test_to_ask_whether_a_file_can_be_written_changes_nothing(tmp_path, option, name):
     (tmp_path / name).symlink_to(tmp_path / "nowhere")
     (tmp_path / "mine").write_text("precious")
-    for path in (tmp_path / name, tmp_path / f"new-{name}"):
+    for path in (tmp_path / name, tmp_path / f"new-{name}", tmp_path / f"new-{name.upper()}"):
         check_writable(argparse.Namespace(**{option: path}), option)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["mine", name])
     assert (tmp_path / name).is_symlink()

@@ -3,6 +3,8 @@
 Only those that no test of their own package makes.
 """
 
+# ruff: noqa: F401
+# The calls of the tables use what is imported here.
 import json
 import shutil
 from pathlib import Path
@@ -50,36 +52,12 @@ def rewrite(name="checkpoints/step-00000004.safetensors", state=(), **parts):
     write_checkpoint(found.path, found._replace(**parts, state=found.state | dict(state)))
 
 
-MODULES = {
-    "np": np,
-    "json": json,
-    "Path": Path,
-    "console": console,
-    "data": data,
-    "decoding": decoding,
-    "sharding": sharding,
-    "tasks": tasks,
-    "training": training,
-}
-FUNCTIONS = (written, configuration, corpus, read_file, read_json, adapt, merge, AverageState, TrainingState)
-FUNCTIONS += (edit, rewrite)
 REFUSALS = (ValueError, TypeError, LookupError, RuntimeError, ArithmeticError, ImportError, RuntimeWarning)
-NAMES = {
-    **MODULES,
-    **{function.__name__: function for function in FUNCTIONS},
-    **{
-        module.__name__.rpartition(".")[2]: module
-        for module in (attention, curves, speed, gpu, machine, program, changes, means)
-    },
-    **{module.__name__.rpartition(".")[2]: module for module in (positions, recall, recall_model, variations)},
-    "SIX": recall_model.RecallSizes(n=6),
-    "scores": scores,
-    "shutil": shutil,
-    "RUN": training.RunFolder("../run"),
-    "WORDS": data.Words(data.Vocabulary(["<unk>", "a", "b"])),
-    "MODEL": nn.Transformer(9, 7, **SIZES),
-    "WRITER": nn.LanguageModel(9, **SIZES),
-}
+SIX = recall_model.RecallSizes(n=6)
+RUN = training.RunFolder("../run")
+WORDS = data.Words(data.Vocabulary(["<unk>", "a", "b"]))
+MODEL = nn.Transformer(9, 7, **SIZES)
+WRITER = nn.LanguageModel(9, **SIZES)
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +84,7 @@ def _here(monkeypatch, tmp_path, run, request):
 @pytest.mark.parametrize(("call", "kind", "words"), toml_table(__file__, "REFUSED"))
 def test_what_is_wrong_is_named(call, kind, words):
     with pytest.raises(REFUSALS) as error:
-        eval(call, NAMES.copy())
+        eval(call, globals().copy())
     if isinstance(error.value, data.MissingExtraError):
         pytest.skip(f"{error.value}")
     assert type(error.value).__name__ == kind
@@ -117,5 +95,5 @@ def test_what_is_wrong_is_named(call, kind, words):
 @pytest.mark.usefixtures("_here")
 @pytest.mark.parametrize(("call", "answer"), toml_table(__file__, "ANSWERS"))
 def test_what_is_right_is_answered(call, answer):
-    found = eval(call, NAMES.copy())
+    found = eval(call, globals().copy())
     assert repr(found) == answer

@@ -7,12 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import minitransformer as mt
-from minitransformer.tasks import build
-from minitransformer.training import Configuration, RunError, Trainer, create_run
 
 
 def test_everything_that_is_promised_is_there():
@@ -119,43 +116,3 @@ assert in_use(forward).__module__ == "minitransformer.kernels.softmax"
 def test_all_names_of_the_core_are_those_of_the_package():
     of_the_graph = {"RULES", "Node", "accumulate", "backpropagate", "count_uses", "edges_to", "unbroadcast"}
     assert set(mt.autograd.__all__) - of_the_graph <= set(mt.__all__) <= set(dir(mt))
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    changes = {"steps": 2, "train_pairs": 50, "held_out": 5, "evaluate_every": 2, "average_last": 1, "warmup_steps": 1}
-    trainer = Trainer(Configuration.of_task(build("copy"), **changes))
-    folder = create_run(tmp_path_factory.mktemp("runs") / "copy", trainer.configuration, trainer.corpus)
-    trainer.train(folder)
-    return trainer, folder
-
-
-def test_a_run_is_opened_by_its_path(run):
-    trainer, folder = run
-    opened = mt.load(str(folder.path))
-    assert opened.options == trainer.configuration
-    assert opened.source.encode("12") == trainer.source.encode("12")
-    assert opened.target.decode(opened.target.encode("12")) == "12"
-    for name, parameter in opened.model.named_parameters():
-        np.testing.assert_array_equal(parameter.data, dict(trainer.model.named_parameters())[name].data)
-    assert not opened.model.training
-
-
-@pytest.mark.parametrize("beam", [1, 3])
-def test_a_run_translates(run, beam):
-    _, folder = run
-    opened = mt.load(folder.path)
-    texts = ["12", "", "345", " "]
-    wanted = mt.decoding.translate(opened.model, opened.source, opened.target, ["12", "345"], beam)
-    assert opened.translate(texts, beam=beam) == [wanted[0], "", wanted[1], ""]
-    assert opened.translate([]) == []
-
-
-def test_one_text_is_not_taken_for_several(run):
-    with pytest.raises(TypeError, match=r"\['12'\]"):
-        mt.load(run[1].path).translate("12")
-
-
-def test_what_is_no_run_is_refused(tmp_path):
-    with pytest.raises(RunError, match="nothing"):
-        mt.load(tmp_path / "nothing")

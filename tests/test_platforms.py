@@ -15,7 +15,6 @@ import pytest
 from toml_cases import cases_from_toml
 
 from minitransformer import durable
-from minitransformer.apps.bench import scaling
 from minitransformer.apps.cli.processes import quiet
 from minitransformer.apps.learn import child
 from minitransformer.apps.learn.clinic import visit
@@ -163,19 +162,6 @@ def test_a_crash_on_windows_is_told_as_one(tmp_path):
     assert "status 3" in exited
     assert "crash" in crashed
     assert "crash" not in exited
-
-
-def test_the_launcher_beside_python_is_found_first(tmp_path, monkeypatch):
-    looked = []
-
-    def which(name, path=None):  # on Windows it also finds mpiexec.exe
-        looked.append(path)
-        return f"{path}/{name}.exe" if path == tmp_path else None
-
-    monkeypatch.setattr(scaling.shutil, "which", which)
-    monkeypatch.setattr(scaling, "find_spec", lambda _: True)
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "python.exe"))
-    assert scaling.find_mpiexec() == [f"{tmp_path}/mpiexec.exe"]
 
 
 def test_file_names_are_possible_on_every_system():

@@ -1,14 +1,12 @@
 """Arguments of the command line that make no sense are refused by name, in one line, before any work."""
 
 import argparse
-import errno
 import os
 import shlex
 import signal
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from command_lines import actions_of, line_of, name_of, takes_a_value
@@ -16,7 +14,6 @@ from toml_cases import toml_table
 
 from minitransformer.apps.cli import COMMANDS, _parse
 from minitransformer.apps.cli.errors import LONGEST, one_line
-from minitransformer.apps.cli.options import read_configuration
 from minitransformer.apps.cli.parser import _listed, check_ranges
 from minitransformer.apps.cli.results import tell
 
@@ -40,10 +37,6 @@ def test_a_number_out_of_its_range_is_refused_and_both_ends_belong_to_it(command
                 check_ranges(argparse.Namespace(command=command, **{actions[name].dest: settings[end]}))
                 message = refused(*line_of(command, actions[name], settings[end] + step))
                 assert all(word in message for word in (name, f"{settings[end]}", f"found {settings[end] + step}"))
-
-
-def test_every_number_of_several_is_in_the_range(refused):
-    assert "--seeds must be at least 0, found -1" in refused("extrapolation", "--seeds", "3", "-1", "2")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -131,19 +124,6 @@ def test_no_argument_shows_the_help(told):
     assert all(command in err for command in COMMANDS)
 
 
-def test_a_standard_input_that_cannot_be_read_is_named(monkeypatch, refused):
-    """Such as a folder. Python itself refuses one that it finds as it starts."""
-
-    class Folder:
-        @staticmethod
-        def read():
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-
-    monkeypatch.setattr("minitransformer.apps.cli.translate.load_chosen", lambda args: None)
-    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=Folder))
-    assert "standard input: Is a directory" in refused("translate", "run")
-
-
 def test_a_message_is_one_line_of_some_length(capsys):
     tell("row\nof\x1b[2J a file")
     assert capsys.readouterr() == ("", "row\\nof\\x1b[2J a file\n")
@@ -155,16 +135,6 @@ def test_a_message_is_one_line_of_some_length(capsys):
         assert (found == text[:length]) == (length == LONGEST)
         assert found.startswith(text[: LONGEST // 2])
         assert found.endswith(text[length - LONGEST // 2 : length])
-
-
-def test_a_recipe_whose_peak_has_no_effect_is_refused(refused):
-    Path("r.toml").write_text('task = "copy"\npeak = 0.1\n')
-    message = refused("train", "--config", "r.toml")
-    assert "peak in r.toml" in message
-    assert "warmup" in message
-    Path("r.toml").write_text('task = "copy"\nschedule = "linear"\npeak = 0.1\n')
-    # here it is the command line that takes the effect away
-    assert read_configuration(argparse.Namespace(config="r.toml", schedule="warmup")).training.schedule == "warmup"
 
 
 STOPPED = toml_table(__file__, "STOPPED")

@@ -5,7 +5,6 @@ import json
 import os
 import re
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -26,7 +25,7 @@ from minitransformer.data import END, START
 from minitransformer.data.vocabulary import Vocabulary
 from minitransformer.tasks import build
 from minitransformer.testing import examples
-from minitransformer.training import RunFolder, Scores
+from minitransformer.training import Scores
 from minitransformer.training.evaluation import Sample
 
 SMALL = [
@@ -116,12 +115,6 @@ def test_translate_a_text_or_the_standard_input(run, capsys, standard_input):
     assert second
 
 
-def test_after_two_dashes_all_are_words(run, capsys):
-    for options in ([], ["--beam", "2"]):
-        assert main(["translate", str(run), *options, "--", "-5"]) == 2
-        assert "'5' at position 2" in capsys.readouterr().err  # the dash before it is known
-
-
 @IN_PROCESSES
 @pytest.mark.skipif(os.name == "nt", reason="there is no such shell, and no /dev/full")
 @cases_from_toml
@@ -190,50 +183,10 @@ def test_a_share_is_rounded_but_never_to_none_or_all(share, words):
     assert percent(share, 2) == words
 
 
-def test_the_best_weights_translate_where_no_checkpoint_is_left(run, tmp_path, capsys):
-    folder = tmp_path / "run"
-    shutil.copytree(run, folder)
-    shutil.rmtree(folder / "checkpoints")
-    assert main(["evaluate", str(folder)]) == 0
-    out, err = capsys.readouterr()
-    best = mt.load(folder).checkpoint.state["step"]
-    assert re.search(rf"^step {best} of .* step {best}, the best", out, re.M)
-    assert "best.safetensors" in err
-    assert main(["evaluate", str(folder), "--weights", "last"]) == 2
-    assert str(folder) in capsys.readouterr().err
-
-
-def test_an_average_is_what_translates_once_it_was_asked_for(run, tmp_path, capsys):
-    """Also where there is a mean of the last steps."""
-    folder = tmp_path / "run"
-    shutil.copytree(run, folder)
-
-    def weights():
-        assert main(["evaluate", str(folder)]) == 0
-        return re.search(r"^step (\d+) of .*; the weights (.*)", capsys.readouterr().out, re.M).groups()
-
-    assert mt.load(folder).weights == "mean"
-    assert "last 8 steps" in weights()[1]
-    assert main(["average", str(folder), "--last", "2"]) == 0
-    assert re.search(r"2 checkpoints, steps 4, 8,", capsys.readouterr().out)
-    assert mt.load(folder).weights == "average"
-    assert "2 checkpoints, steps 4 to 8" in weights()[1]
-    (folder / "checkpoints" / "step-00000008.safetensors").unlink()
-    RunFolder(folder).measurements.cut(4)
-    assert main(["resume", str(folder)]) == 0  # what is saved after an average makes it one of the past
-    assert re.search(r"^ +continuing after step 4$", capsys.readouterr().out, re.M)
-    assert mt.load(folder).weights == "mean"
-
-
-def test_attention(run, tmp_path, monkeypatch, capsys, refused):
+def test_attention(run, tmp_path, refused):
     picture = tmp_path / "maps.png"
     assert main(["attention", str(run), "forty-two", "--out", str(picture)]) == 0
     assert picture.read_bytes().startswith(PNG)
-    drawn = []
-    monkeypatch.setattr("minitransformer.apps.plots.attention_maps", lambda *values, **_: drawn.append(values[3]))
-    assert main(["attention", str(run), "one hundred and one"]) == 0
-    assert drawn == [run / "attention-one-hundred-and-one.png"]
-    assert str(drawn[0]) in capsys.readouterr().out
     message = refused("attention", run, "one", "--out", tmp_path / "maps.txt")
     assert all(words in message for words in ("--out", ".png", "maps.txt"))
 
@@ -243,51 +196,6 @@ def test_a_run_is_not_overwritten_unasked(run, refused):
     message = refused("train", *SMALL, "--out", run)
     assert all(words in message for words in (str(run), "--out", "--overwrite"))
     assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
-
-
-def test_only_a_run_is_overwritten_and_nothing_else_in_its_folder(tmp_path, refused):
-    folder = tmp_path / "pictures"
-    folder.mkdir()
-    (folder / "holiday.png").write_bytes(b"sea")
-    (folder / "data.json").write_text("{}")
-    message = refused("train", "copy", *SMALL, "--out", folder, "--overwrite")
-    assert all(words in message for words in (str(folder), "--out", "configuration.json"))
-    assert sorted(path.name for path in folder.iterdir()) == ["data.json", "holiday.png"]
-    (folder / "checkpoints").mkdir()  # as other programs make it
-    (folder / "configuration.json").write_text('{"colour": "red"}')
-    assert main(["train", "copy", *SMALL, "--out", str(folder), "--overwrite"]) == 2
-    run = tmp_path / "run"
-    assert main(["train", "copy", *SMALL, "--out", str(run)]) == 0
-    (run / "holiday.png").write_bytes(b"sea")
-    assert main(["train", "reverse", *SMALL, "--out", str(run), "--overwrite"]) == 0
-    assert (run / "holiday.png").exists()
-    assert json.loads((run / "configuration.json").read_text())["task"] == "reverse"
-    steps = [json.loads(line)["step"] for line in (run / "metrics.jsonl").read_text().splitlines()]
-    assert steps == sorted(steps)
-
-
-def test_a_damaged_run_is_named(run, tmp_path, capsys):
-    copy = tmp_path / "copy"
-    shutil.copytree(run, copy)
-    older, newest = sorted((copy / "checkpoints").iterdir())
-    newest.write_bytes(newest.read_bytes()[:-1])
-    assert main(["translate", str(copy), "one"]) == 0
-    assert re.search(r"step-0*8\.safetensors is damaged.*step-0*4\.safetensors, the one before, is used",
-                     capsys.readouterr().err)  # fmt: skip
-    older.write_bytes(b"not a checkpoint")
-    assert main(["translate", str(copy), "one"]) == 2
-    shutil.rmtree(copy / "checkpoints")
-    (copy / "best.safetensors").unlink()
-    assert main(["translate", str(copy), "one"]) == 2
-    shutil.copytree(run / "checkpoints", copy / "checkpoints")
-    shutil.copy(run / "best.safetensors", copy)
-    configuration = json.loads((copy / "configuration.json").read_text())
-    (copy / "configuration.json").write_text(json.dumps(configuration | {"d_ff": 25}))
-    for arguments in (["evaluate"], ["translate", "--weights", "best"], ["resume"]):
-        (copy / "metrics.jsonl").unlink(missing_ok=True)
-        assert main([arguments[0], str(copy), *arguments[1:], *(["one"] if "best" in arguments else [])]) == 2
-        message = capsys.readouterr().err
-        assert all(words in message for words in ("configuration.json", "d_ff is 25", "24"))
 
 
 @pytest.mark.parametrize(("task", "options"), [("dates", []), ("copy", []), ("numbers", ["--to", "ko"])])
@@ -396,13 +304,6 @@ def test_too_little_memory_is_said_in_words(monkeypatch, capsys):
     assert "--batch-tokens" not in said
     assert "9 tokens" in said
     assert "9 PB" in said
-
-    def wrong(args):
-        raise ZeroDivisionError("a mistake in the program")
-
-    monkeypatch.setattr(cli.COMMANDS["train"], "run", wrong)
-    with pytest.raises(ZeroDivisionError):
-        main(["train"])
 
 
 @pytest.mark.parametrize("n_wrong", [0, 1, 10, 11, 13])

@@ -1,7 +1,5 @@
 """Recipes and configurations that somebody else wrote: refused by name, before anything is made."""
 
-import os
-
 import pytest
 
 from minitransformer.apps.cli import main
@@ -30,10 +28,3 @@ def test_a_recipe_that_is_not_what_it_should_be_is_named(tmp_path, capsys, name)
     assert name in message
     assert len(message) < 2000
     assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no named pipes")
-def test_a_pipe_is_not_waited_for(tmp_path, capsys):
-    os.mkfifo(tmp_path / "recipe.toml")
-    assert main(["train", "--config", str(tmp_path / "recipe.toml"), "--out", str(tmp_path / "run")]) == 2
-    assert "recipe.toml" in capsys.readouterr().err

@@ -5,7 +5,7 @@ import re
 import pytest
 from command_lines import actions_of, name_of
 
-from minitransformer.apps.cli import COMMANDS, run_options
+from minitransformer.apps.cli import COMMANDS
 from minitransformer.apps.cli.options import OPTIONS, flag_of
 from minitransformer.tasks import TASKS, build
 from minitransformer.training import Configuration
@@ -51,12 +51,6 @@ def test_a_help_names_every_argument_its_choices_and_its_default(help_of, comman
             assert f"(default: {action.default})" in said
     for word, value in getattr(module, "WORDS", {}).items():
         assert (f"{value:g}" if isinstance(value, float) else str(value)) in text, f"the help leaves out {word}"
-
-
-def test_the_help_of_the_search_has_the_defaults_of_the_paper(help_of):
-    options = entries(help_of("translate", "--help"))
-    for name, value in run_options.WORDS.items():
-        assert f"(default: {value}" in options[f"--{name}"]
 
 
 def test_the_help_lists_the_commands_each_with_a_description(help_of):

@@ -117,18 +117,6 @@ def test_a_right_answer_leads_to_the_next_exercise_and_its_algebra(learn):
     assert "learn train" not in learn("check", "unbroadcast")  # others of its chapter are open
 
 
-def test_reset_keeps_every_version_of_the_learner(learn):
-    path = MINE / find("chain-rule").file
-    for number in (1, 2):
-        path.write_text(f"# version {number}\n")
-        out = words_of(learn("reset", "chain-rule"))
-        assert (kept := path.with_suffix(f".kept-{number}.py")).read_text() == f"# version {number}\n"
-        assert str(kept) in out
-        assert path.read_text("utf-8") == find("chain-rule").text
-    assert "kept" not in learn("reset", "chain-rule")
-    assert len([*path.parent.glob("*chain_rule*")]) == 3
-
-
 @pytest.mark.parametrize("name", ["product-rule", "relu-and-its-corner"])
 def test_a_solution_is_a_file_that_is_right(learn, name):
     out = learn("solution", name)
@@ -151,14 +139,6 @@ def test_an_exercise_may_be_named_by_its_file_in_the_own_folder_only(learn, refu
     learn("check", MINE / find("chain-rule").file)
 
 
-def test_what_to_type_names_another_folder(learn):
-    assert f"{len(NAMES)} exercises are now in deep/er." in learn("list", "--folder", "deep/er")
-    write("chain-rule", "return", "return 2 *", folder=Path("deep/er"))
-    assert "`minitransformer learn hint chain-rule --folder deep/er`" in words_of(
-        learn("check", "chain-rule", "--folder", "deep/er", status=1)
-    )
-
-
 def test_the_last_exercises_lead_to_the_training(learn):
     chapters = {trainings.chapter_of(exercise) for exercise in bank()}
     for name in NAMES:
@@ -179,14 +159,6 @@ def test_the_last_exercises_lead_to_the_training(learn):
     assert last in learn("train")
 
 
-def test_a_training_names_the_functions_that_it_misses(learn):
-    for chapter, kind in trainings.TRAININGS.items():
-        out = learn("train", str(chapter), status=1)
-        assert all(name in words_of(out) for name in kind.uses)
-        assert all(str(MINE / find(name).file) in out for name in kind.uses)
-    assert learn("train", status=1) == learn("train", "3", status=1)  # the first one, as long as none is ready
-
-
 @pytest.mark.parametrize(
     ("chapter", "words"),
     [("6", "copy --with my-exercises --solved"), ("9", "--with my-exercises"), ("11", "--norm rms")],
@@ -201,30 +173,3 @@ def test_a_chapter_without_training_is_refused(learn, refused):
     message = refused("learn", "train", "1")
     assert "'1'" in message
     assert ", ".join(map(str, sorted([*trainings.TRAININGS, 6, 9, 11]))) in message
-
-
-TINY = ["--d-model", "8", "--n-heads", "2", "--n-layers", "1", "--d-ff", "8", "--workers", "1"]
-TINY += ["--steps", "1", "--held-out", "2", "--train-pairs", "20"]
-
-
-def test_training_with_a_wrong_part_does_not_begin(learn, told):
-    for name in ("adam-step", "causal-mask", "xavier"):
-        write(name)
-    write("softmax-backward", "d_y - row_sum", "d_y")
-    train = ["train", "reverse", *TINY, "--out", "run", "--with", MINE]
-    status, out, err = told(*train)
-    assert status == 2
-    assert re.search(r"^3 of \d+ parts are yours, 1 wrong\.$", out, re.M)
-    assert str(MINE / find("softmax-backward").file) in out
-    assert all(words in err for words in ("--but softmax-backward", "--anyway"))
-    assert "--solved" not in err  # for several
-    write("warm-up", "return", "return 2 *")
-    assert all(words in told(*train)[2] for words in ("--but", "warm-up", "softmax-backward", "--anyway", "--solved"))
-    write("adam-step", "import numpy as np\n", "import numpy as np\n\n(\n")
-    err = told(*train, "--anyway")[2]
-    assert "--but adam-step" in err
-    assert "--anyway" not in err  # nothing can be trained with a file that is not Python
-    write("adam-step")
-    err = told(*train, "--weight-decay", "0.1", "--solved")[2]
-    assert all(words in err for words in ("adam-step", "--weight-decay", "--but adam-step"))
-    assert not Path("run").exists()

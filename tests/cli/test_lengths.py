@@ -2,15 +2,12 @@
 
 import json
 import re
-from itertools import pairwise
 
 import pytest
 
 from minitransformer.apps.cli import main
 from minitransformer.apps.cli.progress import duration
-from minitransformer.tasks import build
-from minitransformer.tasks.text import MOST_STEPS, SIZES, suit
-from minitransformer.training import Configuration, length
+from minitransformer.training import length
 
 pytestmark = pytest.mark.numpy_only("how long a training takes is chosen before any array is made")
 SMALL = [
@@ -26,17 +23,6 @@ def text(tmp_path):
     return ["train", "text", "--source", str(tmp_path / "text.tsv"), "--out", str(tmp_path / "run")]
 
 
-def test_a_larger_text_has_a_larger_model_and_more_steps_but_fewer_epochs():
-    sizes = [suit(tokens) for tokens in (0, 7_500, 75_000, 750_000, 5_000_000, 10**8)]
-    assert sizes[2]["steps"] == 1600
-    assert suit(10**12)["steps"] == suit(10**8)["steps"] == MOST_STEPS
-    for smaller, larger in pairwise(sizes):
-        lengths = [size["steps"] * size["batch_tokens"] for size in (smaller, larger)]
-        assert lengths[0] < lengths[1]
-        assert smaller["d_model"] * smaller["n_layers"] <= larger["d_model"] * larger["n_layers"]
-    assert len({(size["d_model"], size["n_layers"], size["d_ff"]) for size in SIZES}) > 1
-
-
 def test_the_choice_is_shown_and_written_and_each_option_wins(text, tmp_path, capsys, monkeypatch):
     assert main([*text, *SMALL, "--steps", "20"]) == 0
     chosen = re.search(r"^chosen    by the size of the text: (.*)$", capsys.readouterr().out, re.M)[1].split()
@@ -49,24 +35,6 @@ def test_the_choice_is_shown_and_written_and_each_option_wins(text, tmp_path, ca
     assert main(again) == 0
     assert "chosen" not in capsys.readouterr().out
     assert json.loads((tmp_path / "again" / "configuration.json").read_text()) == values | {"steps": 5}
-
-
-def test_a_vocabulary_suits_the_text_unless_tokens_are_words(text, tmp_path):
-    letters = len({letter for letter in (tmp_path / "text.tsv").read_text()} - {"\n", "\t"})
-    options = {"source": text[3]}
-    of_subwords = build("text").choose_by_size(options)
-    assert of_subwords["vocabulary"] == max(500, 2 * letters)
-    assert "vocabulary" not in build("text").choose_by_size(options | {"target_tokens": "words"})
-    assert {*of_subwords} == {*build("text").sized}
-    (tmp_path / "many.tsv").write_text("".join(f"{chr(0x4E00 + n)}\t{chr(0x4E00 + n)}\n" for n in range(900)))
-    assert build("text").choose_by_size({"source": f"{tmp_path}/many.tsv"})["vocabulary"] >= 1800
-
-
-@pytest.mark.parametrize("task", ["numbers", "copy", "pronunciation", "multi30k"])
-def test_other_tasks_keep_their_recipes(task):
-    found = Configuration.of_task(build(task), steps=500).flat()
-    own = Configuration(task=task, task_options=build(task).options).changed(**build(task).recipe).flat()
-    assert found == own | {"steps": 500}
 
 
 def test_a_length_of_the_command_line_wins_over_that_of_a_recipe(text, tmp_path, capsys):
@@ -99,12 +67,6 @@ def test_epochs_count_every_batch_of_a_step(text, tmp_path, capsys, steps, accum
     seconds = float(re.search(r"^training time: (\S+) s$", out, re.M)[1])
     slowest, fastest = (int(tokens.replace(",", "")) / max(seconds + error, 1e-3) for error in (0.06, -0.06))
     assert slowest - 1 <= int(speed.replace(",", "")) <= fastest + 1
-
-
-def test_the_time_to_come_is_told_before_the_first_step(text, monkeypatch, capsys):
-    monkeypatch.setattr("minitransformer.training.Trainer.expected_seconds", lambda trainer: 600.0)
-    assert main([*text, *SMALL, "--steps", "4"]) == 0
-    assert re.search(r"^ +about 10 min ", capsys.readouterr().out, re.M)
 
 
 def test_training_that_has_stopped_helping_is_told(text, capsys):

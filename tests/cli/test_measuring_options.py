@@ -1,6 +1,7 @@
-"""The options of the measuring commands reach what measures."""
+"""The options of the measuring commands reach what measures, and what was measured is shown, written and drawn."""
 
 import inspect
+import json
 from importlib import import_module
 from pathlib import Path
 
@@ -60,3 +61,17 @@ def test_the_rows_of_table_3_are_the_base_and_those_asked_for(monkeypatch, rows,
     assert {name[0].upper() for name in found["variations"]} - {"B"} == groups - {"B"}
     assert "base" in found["variations"]
     assert {one.training.steps for one in found["variations"].values()} == {7}
+
+
+def test_what_was_measured_is_shown_written_and_drawn(measured, tmp_path, capsys):
+    figures, picture = tmp_path / "figures.json", tmp_path / "picture.png"
+    for line, found in measured.items():
+        has_picture = line not in ("bench --decode", "bench --processes")
+        assert main([*line.split(), "--json", str(figures), *["--plot", str(picture)] * has_picture]) == 0
+        out = capsys.readouterr().out
+        assert json.loads(figures.read_text()) == json.loads(json.dumps(found))
+        assert len(out.splitlines()) > 5
+        assert str(figures) in out
+        assert (str(picture) in out) == has_picture
+        assert not has_picture or picture.read_bytes().startswith(b"\x89PNG")
+        picture.unlink(missing_ok=True)

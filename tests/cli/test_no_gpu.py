@@ -64,17 +64,6 @@ def test_what_is_missing_is_said(monkeypatch, tmp_path, capsys, command, missing
     assert arrays.backend() == "numpy"
 
 
-@pytest.mark.parametrize("command", ["train", "gradcheck", "bench", "table3"])
-def test_the_environment_variable_says_the_same(monkeypatch, tmp_path, capsys, command):
-    monkeypatch.setitem(sys.modules, "cupy", None)
-    monkeypatch.setenv("MINITRANSFORMER_BACKEND", "cupy")
-    vars(arrays.xp).clear()  # as when the program begins
-    out = tmp_path / "run"
-    assert main([command, *(str(out) if argument == "OUT" else argument for argument in ARGUMENTS[command])]) == 2
-    assert f"minitransformer {command}: CuPy is not installed" in capsys.readouterr().err
-    assert not out.exists()
-
-
 def test_what_needs_the_processor_is_refused_on_a_gpu(monkeypatch, tmp_path, refused):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "cupy", double)

@@ -1,6 +1,5 @@
 """The small Table 3: every row differs from the base in what it is about, and is trained once."""
 
-import math
 import re
 from functools import partial
 
@@ -74,14 +73,3 @@ def test_a_third_of_the_steps_is_averaged(tmp_path, monkeypatch, steps, last):
     told = f"{ {'steps': steps, 'average_last': last, 'evaluate_every': steps} }"
     with pytest.raises(pytest.fail.Exception, match=re.escape(told)):
         main(["table3", "--steps", str(steps), "--out", str(tmp_path / "runs")])
-
-
-@pytest.mark.usefixtures("little_data")
-def test_several_seeds(tmp_path, capsys):
-    assert main(["table3", "E", "--steps", "1", "--seeds", "0", "3", "--out", str(tmp_path)]) == 0
-    runs = {path.name: RunFolder(path) for path in tmp_path.iterdir()}
-    assert runs.keys() == {"base", "base-seed-3", "E-positions-learned", "E-positions-learned-seed-3"}
-    assert [runs[name].configuration().seed for name in sorted(runs)] == [0, 3, 0, 3]
-    out = capsys.readouterr().out
-    losses = [runs[name].measurements.final()["valid_loss"] for name in ("base", "base-seed-3")]
-    assert rows_of(out)[0].split()[-6] == f"{(math.exp(losses[0]) + math.exp(losses[1])) / 2:.4f}"

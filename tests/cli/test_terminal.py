@@ -7,7 +7,6 @@ import sys
 import threading
 from pathlib import Path
 
-import made_up
 import pytest
 from toml_cases import toml_table
 
@@ -23,19 +22,6 @@ pytestmark = pytest.mark.numpy_only("what is printed does not depend on the arra
 SIZES = "--d-model 8 --n-heads 2 --n-layers 1 --d-ff 8 --workers 1"
 RUNS = [run.format(SIZES=SIZES) for run in toml_table(__file__, "RUNS")]
 STATUS = toml_table(__file__, "STATUS")
-FOUND = {
-    "bench": ("bench.bench.measure_speed", made_up.result()),
-    "bench --scale": ("bench.bench.measure_growth", made_up.growth()),
-    "bench --decode": ("bench.bench.measure_decoding", made_up.decoding()),
-    "bench --processes": ("bench.bench.measure_processes", made_up.processes()),
-    "table1": ("table1.measure_table1", made_up.table1() | {"costs": made_up.COSTS}),
-    "paths": ("paths.measure_paths", made_up.table1()),
-    "recall": ("recall.measure_recall", made_up.RECALL),
-    "extrapolation": ("extrapolation.measure_positions", made_up.POSITIONS),
-    "extrapolation --layers": ("extrapolation.measure_extrapolation", made_up.EXTRAPOLATION),
-    "changes": ("changes.measure_changes", made_up.CHANGES),
-}
-"""What the measuring commands would find."""
 
 
 def trained(folder, configurations, seeds, *_):
@@ -78,10 +64,9 @@ def _read(end):
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_no_line_is_wider_than_the_terminal(in_a_terminal, monkeypatch, width):
+def test_no_line_is_wider_than_the_terminal(in_a_terminal, measured, monkeypatch, width):
     proof = prove(ops.linear, examples(ops.linear)[0].inputs)
-    stand_ins = {f"cli.{place}": lambda *_, found=found, **__: found for place, found in FOUND.values()}
-    stand_ins |= {
+    stand_ins = {
         "cli.gradcheck.prove": lambda *_, **__: proof,
         "cli.table3.train_variations": trained,
         "cli.text_runs.TEXTS": 2,
@@ -91,7 +76,7 @@ def test_no_line_is_wider_than_the_terminal(in_a_terminal, monkeypatch, width):
     for name, stand_in in stand_ins.items():
         monkeypatch.setattr(f"minitransformer.apps.{name}", stand_in)
     monkeypatch.setattr("tqdm.std.time", itertools.count().__next__)  # so slow that all progress bars are drawn
-    commands = [*RUNS, *FOUND, "table3 A --seeds 0 1", *STATUS]
+    commands = [*RUNS, *measured, "table3 A --seeds 0 1", *STATUS]
     assert {command.split()[0] for command in commands} == {*COMMANDS}
     commands += [*(f"{command} --help" for command in COMMANDS), "--help"]
     wrapped = {}

@@ -1,7 +1,6 @@
 """Every option of a configuration is an option of `train`: its type, its range and its choices."""
 
 import argparse
-import math
 from collections.abc import Sequence
 from typing import get_args
 
@@ -14,20 +13,6 @@ from minitransformer.training import Configuration
 
 ACTIONS = {action.dest: action for action in actions_of("train")}
 KINDS = {name: {*get_args(one.kind), one.kind} for name, one in OPTIONS.items()}
-NUMBERS = [name for name in OPTIONS if KINDS[name] & {int, float}]
-CHOOSING = [name for name in OPTIONS if OPTIONS[name].metadata["choices"]]
-
-
-def beyond(name):
-    """Return values just outside the range of an option."""
-    kind, limits = int if int in KINDS[name] else float, OPTIONS[name].metadata
-    found = [kind(limits[end]) for end in ("above", "below") if limits[end] is not None]
-    found += [
-        kind(limits[end] + step) if kind is int else math.nextafter(limits[end], step * math.inf)
-        for end, step in (("at_least", -1), ("at_most", 1))
-        if limits[end] is not None and math.isfinite(limits[end])
-    ]
-    return found if kind is int else [*found, math.nan, math.inf]
 
 
 def test_options_of_a_configuration_are_those_of_train():
@@ -50,17 +35,3 @@ def test_an_option_is_read_with_its_type(name):
     found = getattr(_parse(["train", flag_of(name), *given]), name)
     assert found == ([kind(one) for one in given] if several else kind("3"))
     assert type(found[0] if several else found) is kind
-
-
-@pytest.mark.parametrize("name", NUMBERS)
-def test_a_number_out_of_its_range_is_refused(refused, name):
-    for value in beyond(name):
-        message = refused("train", f"{flag_of(name)}={value}")
-        assert flag_of(name) in message
-        assert f"found {value}" in message
-
-
-@pytest.mark.parametrize("name", CHOOSING)
-def test_another_choice_is_refused_with_those_that_there_are(refused, name):
-    message = refused("train", flag_of(name), "no-such-choice")
-    assert all(word in message for word in (flag_of(name), "no-such-choice", *OPTIONS[name].metadata["choices"]))

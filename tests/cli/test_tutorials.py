@@ -80,14 +80,6 @@ def test_what_the_reader_wrote_is_kept(clone):
     assert (mine.parent / "01-first.ipynb").read_text(encoding="utf-8") == "as shipped: 01-first.ipynb"
 
 
-@pytest.mark.parametrize("number", ["0", "4", "-1"])
-def test_a_number_that_no_tutorial_has_is_refused(clone, capsys, number):
-    assert main(["tutorials", number]) == 2
-    assert f"found no tutorial {number}, expected one of 1, 2, 3" in capsys.readouterr().err
-    assert not clone.commands
-    assert not (clone.path / "my-tutorials").exists()
-
-
 def test_without_jupyterlab_the_message_says_how_to_install_it(clone, monkeypatch, capsys):
     monkeypatch.setattr(tutorials, "find_spec", lambda name: None)
     assert main(["tutorials"]) == 2

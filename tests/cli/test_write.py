@@ -4,7 +4,6 @@ import io
 import json
 import lzma
 import re
-import shutil
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
@@ -14,10 +13,8 @@ import pytest
 import minitransformer as mt
 from minitransformer.apps.cli import main, text_runs
 from minitransformer.apps.cli.pictures import translate_with_maps
-from minitransformer.apps.explorer.session import Session
 from minitransformer.apps.learn import find
 from minitransformer.apps.learn.model import PARTS
-from minitransformer.apps.learn.referee import Verdict
 from minitransformer.data import START, Trigram, Words
 from minitransformer.tasks import characters
 from minitransformer.training import RunFolder, TextScores, TrainedRun, evaluate_text
@@ -154,16 +151,6 @@ def test_attention_draws_what_the_text_attends_to(run, capsys, tmp_path):
     assert "empty" in err
 
 
-def test_explore_saves_a_page(run, capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        "minitransformer.apps.explorer.save", lambda path, *_, **__: path.write_text("", encoding="utf-8")
-    )
-    status, out, err = said(capsys, "explore", run, "x1 =", "--save", str(tmp_path / "page.html"))
-    assert (status, err) == (0, "")
-    assert out.startswith("x1 =")
-    assert f"the file is {tmp_path / 'page.html'}" in out
-
-
 def test_evaluate_compares_with_other_means(run, capsys, monkeypatch):
     monkeypatch.setattr(text_runs, "TEXTS", 2)
     monkeypatch.setattr(text_runs, "LENGTH", 40)
@@ -211,10 +198,6 @@ def test_tokens_that_are_not_characters_are_called_tokens(training, drawing, tmp
         assert "character by character" not in out
     assert "in 32 texts of 40 tokens\n" in measured
     assert f" bits per character on {len(Path(path).read_text()) - 1} characters\n" in again  # which are not held out
-    message = said(capsys, "write", run, "x1 = 한")[2]
-    assert "the model does not know '한'" in message
-    page = Session(mt.load(run), RunFolder(run))
-    assert page.translate({"text": "x1 한 ="})["notes"] == ["token 2 ('한') is unknown: the model reads <unk>"]
 
 
 def test_evaluate_compares_less_without_the_training_text(run, capsys, training, monkeypatch):
@@ -249,17 +232,6 @@ def test_evaluate_refuses_a_file_without_text(run, capsys, tmp_path):
     assert all(words in err for words in (str(blank), "--source FILE"))
 
 
-def test_resume_and_average_work(run, tmp_path, capsys):
-    run = shutil.copytree(run, f"{tmp_path / 'run'}")  # average adds to it
-    before = Path(run, "metrics.jsonl").read_text()
-    status, out, _ = said(capsys, "resume", run)
-    assert (status, run in out) == (0, True)
-    assert Path(run, "metrics.jsonl").read_text() == before  # it was finished
-    status, out, _ = said(capsys, "average", run, "--last", "2")
-    assert status == 0
-    assert re.search(r"2 checkpoints, steps 2, 4,", out)
-
-
 @pytest.mark.numpy_only("exercises are in NumPy")
 def test_own_parts_train_and_write(training, tmp_path, capsys, monkeypatch):
     texts, out, mine = sorted(training[0].parent.glob("?.py")), str(tmp_path / "run"), tmp_path / "mine"
@@ -281,15 +253,6 @@ def test_own_parts_train_and_write(training, tmp_path, capsys, monkeypatch):
     assert status == 2
     assert f"line 2 of {top_p} failed with ZeroDivisionError" in err
     assert said(capsys, "write", out, "--with", str(mine))[0] == 0
-    adam = mine / find("adam-step").file
-    adam.write_text(find("adam-step").solution.replace("m / (1 - beta1**t)", "m"), encoding="utf-8")
-    monkeypatch.setattr("minitransformer.apps.learn.model.trial.judge_file", lambda *_: Verdict(True, ""))  # as before
-    given = [*given[:-4], "--out", str(tmp_path / "wrong"), "--with", str(mine), "--but", "top-p", "--anyway"]
-    status, told, _ = said(capsys, "train", "characters", *SMALL, *given)
-    assert status == 0
-    assert "bits per character with your adam-step: " in told
-    assert "bits per character without the mistake: " in told
-    assert "every part is yours" not in told  # top-p is not
 
 
 def test_a_recipe_names_several_files_from_its_folder(tmp_path, capsys):

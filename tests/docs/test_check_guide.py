@@ -3,7 +3,6 @@
 import linecache
 import re
 import shlex
-import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -122,11 +121,3 @@ def test_the_table_of_pytest_holds_what_the_sections_show():
     *cells, cause = row(error.value.report)
     assert stable(" ".join(cells)) in stable(table)
     assert stable(cause) in stable(table)
-
-
-def test_the_code_can_be_copied():
-    for title in SECTIONS:
-        for language, text in blocks(title):
-            if language == "python":
-                assert text == textwrap.dedent(text)
-                compile(text, title, "exec")

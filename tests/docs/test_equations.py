@@ -1,11 +1,10 @@
-"""Docstring, code and derivation of an operation share one numbering of equations; listings find their lines."""
+"""Docstring, code and derivation of an operation share one numbering of equations."""
 
 import ast
 import re
 from pathlib import Path
 
 import pytest
-from toml_cases import toml_table
 
 ROOT = Path(__file__).parents[2]
 SHARED = ("__init__", "heads")  # heads.py serves two operations, whose derivations have its equations
@@ -107,38 +106,3 @@ def test_a_derivation_numbers_its_equations_in_order_and_cites_no_others(derivat
     assert numbers == list(range(1, len(numbers) + 1))
     code = "\n".join(re.findall(r"^```\{code-cell\}.*?^```$", text, flags=re.M | re.S))
     assert {int(n) for n in re.findall(r"# \((\d+)\)", code)} <= set(numbers)
-
-
-@pytest.mark.parametrize("derivation", DERIVATIONS)
-def test_listings_find_their_lines(derivation):
-    text = DERIVATIONS[derivation].read_text(encoding="utf-8")
-    for path, options in re.findall(r"^```\{literalinclude\} (\S+)\n((?::.*\n)*)", text, flags=re.M):
-        source = (DERIVATIONS[derivation].parent / path).read_text(encoding="utf-8")
-        chosen = dict(re.findall(r"^:([a-z-]+): \"?(.*?)\"?$", options, flags=re.M))
-        body, names = ast.parse(source).body, chosen["pyobject"].split(".")
-        for name in names:
-            (node,) = [n for n in body if getattr(n, "name", None) == name]
-            body = node.body
-        assert chosen.get("start-at", "") in ast.get_source_segment(source, node), chosen
-
-
-MEANINGS = toml_table(__file__, "MEANINGS")
-"""What a symbol must mean in the table of every derivation that has a row for it; the glossary has them all."""
-
-
-@pytest.mark.parametrize("derivation", DERIVATIONS)
-def test_a_letter_has_one_meaning(derivation):
-    text = DERIVATIONS[derivation].read_text(encoding="utf-8")
-    for symbol, _, meaning, _ in re.findall(r"^\| (.*?) \| (.*?) \| (.*?) \|(.*)\|$", text, flags=re.M):
-        if (letter := re.sub(r"_\{?ij\}?|\$", "", symbol)) in MEANINGS:
-            assert re.search(MEANINGS[letter], meaning), (symbol, meaning)
-
-
-def test_the_glossary_has_every_letter():
-    text = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
-    symbols = {
-        part
-        for cell in re.findall(r"^\| (.*?) \|", text, flags=re.M)
-        for part in re.split(r", ", cell.replace("$", ""))
-    }
-    assert {letter.replace("T_b", "Tb") for letter in MEANINGS} <= symbols

@@ -29,13 +29,6 @@ def test_the_file_is_what_the_derivations_say(generator):
     assert generator.formulas() == FORMULAS, "run python docs/formulas.py"
 
 
-def test_a_chain_of_steps_gives_its_ends(generator):
-    block = "$$\n\\begin{aligned}\ny_i\n&= a_{j = 1} && r \\\\\n&= b && c = d\n\\end{aligned}\n\\qquad (1)\n$$\n"
-    assert generator.equations(block) == {1: [["y_i = b"]]}
-    two = "$$\nu = v = w, \\qquad x = \\begin{cases} 1 & y = z \\end{cases} \\qquad (2)\n$$\n"
-    assert generator.equations(two) == {2: [["u = w", r"x = \begin{cases} 1 & y = z \end{cases}"]]}
-
-
 @pytest.mark.asks("its formulas, named in the first lines of the derivation; then run python docs/formulas.py")
 @pytest.mark.parametrize("name", [*mt.ops.registry, *RULES])
 def test_every_operation_and_every_rule_has_both_formulas(name):

@@ -49,12 +49,6 @@ def test_a_link_into_code_names_a_definition_there():
     assert not wrong
 
 
-def test_a_link_to_an_equation_finds_it():
-    for document, _, path, at in links():
-        if re.fullmatch(r"eq-\d+", at):
-            assert int(at[3:]) in graph.equations(path.with_suffix(".md")), (where(document), path.name, at)
-
-
 def test_a_link_to_a_wrong_gradient_finds_it():
     known = {graph.anchor(entry.name) for entry in graph.entries()}
     assert len(known) == len(graph.entries())
@@ -127,16 +121,6 @@ def test_the_equations_of_the_code_are_found_where_they_are():
     assert all(f"({number})" in lines[at - 1] for number, places in found.items() for at in places)
     paper = next(at for at, line in enumerate(lines, 1) if "Attention Is All You Need, equation (1)" in line)
     assert paper not in found[1]
-
-
-def test_the_paper_s_equations_are_not_taken_for_those_of_a_text():
-    for text, expected in {
-        "equation (1) of the paper": True,
-        "Attention Is All You Need (Vaswani et al., 2017): equation (1) and section 3.2.1": True,
-        "By equation (1) each row sums to one.": False,
-        "(1) gives the same": False,
-    }.items():
-        assert graph.is_of_the_paper(text, text.index("(1)")) is expected
 
 
 def test_the_drawing_of_the_model_is_as_its_script_draws_it():

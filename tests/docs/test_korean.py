@@ -143,10 +143,6 @@ class TestKorean:
             assert not missing, f"{ours}\n\n{theirs}"
             assert added <= numbers_in_words(theirs), f"{ours}\n\n{theirs}"
 
-    def test_every_link_leads_somewhere(self, english, korean):
-        for link in LINK.findall(FENCE.sub("", read(korean))):
-            assert link.startswith("https://") or (ROOT / korean).parent.joinpath(link.split("#")[0]).exists(), link
-
     def test_emphasis_ends_where_markdown_sees_its_end(self, english, korean):
         """Markdown does not close emphasis between punctuation and a letter, which Korean particles are."""
         assert not re.findall(r"[^\w\s*]\*+[가-힣]", FENCE.sub("", read(korean)))

@@ -17,23 +17,9 @@ def test_the_example_runs(capsys):
     assert capsys.readouterr().out.startswith("[[ 0.04")
 
 
-def test_it_is_two_screens_long():
-    prose = re.sub(r"^```.*?^```$", "", README, flags=re.M | re.S)
-    assert len(prose.split()) <= 800
-    assert README.count("\n") <= 130
-
-
-def test_the_picture_of_the_explorer_moves_and_is_small():
-    picture = (ROOT / "docs" / "pictures" / "explorer.webp").read_bytes()
-    assert b"ANIM" in picture
-    assert len(picture) < 1_500_000
-
-
-def test_the_moving_picture_is_small_and_ends_with_what_the_second_command_prints():
+def test_the_moving_picture_ends_with_what_the_second_command_prints():
     picture = (ROOT / "docs" / "pictures" / "training.svg").read_text(encoding="utf-8")
-    assert len(picture) < 1_000_000
     assert "✓ vierhundertzweiunddreißig" in picture.split('class="frame last"')[1]
-    assert "prefers-reduced-motion" in picture
     assert "<script" not in picture
 
 
