@@ -14,7 +14,7 @@ from toml_cases import cases_from_toml, toml_table
 
 import minitransformer as mt
 from minitransformer import tracing
-from minitransformer.apps.explorer import Explorer, RequestError, Session, describe, growth, models, reading
+from minitransformer.apps.explorer import Explorer, RequestError, Session, describe, growth, models
 from minitransformer.data import END, Characters, Words
 from minitransformer.decoding import PAPER
 from minitransformer.training import RunError
@@ -83,14 +83,6 @@ def test_as_many_tokens_are_written_as_the_rules_allow(session, monkeypatch, rul
     assert re.findall(r"\d+", "".join(session.reading.cut([5] * 5, most))) == said
 
 
-def test_a_translation_that_the_explorer_cuts_says_so(session, monkeypatch):
-    monkeypatch.setattr(reading, "MOST_WRITTEN", 3)
-    found = session.translate({"text": TEXT})
-    assert len(found["tokens"]) == 3
-    [note] = found["notes"]
-    assert re.findall(r"\d+", note) == ["3", f"{len(found['source']) + 1}"]
-
-
 def test_a_target_has_as_many_tokens_as_may_be_written(session):
     most = session.reading.most_written(session.reading.read("one two")[0])
     assert len(session.trace({"text": "one two", "target": [5] * most})["target_out"]) == most
@@ -105,15 +97,6 @@ def test_a_target_has_as_many_tokens_as_may_be_written(session):
         else:
             with pytest.raises(RequestError, match=f" {token}, .* {size - 1}$"):
                 session.trace({"text": "one two", "target": [token]})
-
-
-def test_the_description_names_the_weights_and_the_search(run, folder):
-    for weights, search in (("average", RULES), ("best", {}), ("mean", {"alpha": 0.0})):
-        rules = run.options.search.changed(**search)
-        options = replace(run.options, search=rules)
-        found = Session(run._replace(options=options, weights=weights), folder).model()
-        assert (found["weights"], found["title"]) == (weights, run.task.title)
-        assert found["search"] == {"alpha": rules.alpha, "penalty": rules.penalty}
 
 
 def test_an_answer_does_not_depend_on_what_was_asked_before(run, folder, monkeypatch):
@@ -155,22 +138,13 @@ def test_of_many_checkpoints_some_are_measured_and_the_last_always(session, monk
 
 
 @cases_from_toml
-def test_what_cannot_be_answered_is_refused(session, name, body, named):
+def test_what_cannot_be_answered_is_refused(session, trace, name, body, named):
+    if "trace" in body and body["trace"] == "known":
+        body["trace"] = trace["id"]
     with pytest.raises(RequestError) as refused:
         session.answer(name, body)
     assert all(word in str(refused.value) for word in named)
-
-
-@cases_from_toml
-def test_a_message_stays_short_and_ends_as_it_should(session, trace, name, body):
-    known = {"trace": trace["id"]} if name in ("tensor", "difference") else {}
-    said = []
-    for word in ("k" * 9000, "k" * 50):
-        with pytest.raises(RequestError) as refused:
-            session.answer(name.replace("LONG", word), known | json.loads(json.dumps(body).replace("LONG", word)))
-        said.append(str(refused.value))
-    assert len(said[0]) <= 605
-    assert said[0][-30:].replace("k", "") == said[1][-30:].replace("k", "")
+    assert len(str(refused.value)) <= 605
 
 
 HEAD_OFF = {"kind": "head_off", "step": f"{CROSS}/multi_head_attention", "head": 0}
@@ -198,13 +172,6 @@ def test_the_last_value_within_a_limit_is_answered_and_the_next_refused(session,
 def test_texts_that_are_too_long_are_refused(session, text, found, most):
     with pytest.raises(RequestError, match=f" {found} .* {most}\\b"):
         session.answer("translate", {"text": text})
-
-
-@cases_from_toml
-def test_windows_that_do_not_exist_are_refused(session, trace, change, named):
-    with pytest.raises(RequestError) as refused:
-        session.tensor({"trace": trace["id"], "key": "/linear"} | change)
-    assert all(word in str(refused.value) for word in named)
 
 
 def test_statistics_of_an_array_with_several_names_are_computed_once(session, monkeypatch):
@@ -239,15 +206,13 @@ def test_each_field_is_read_strictly(session, name, body):
                 assert field.removesuffix("s") in said or repr(value) in said, (field, value, said)
 
 
-def test_traces_are_forgotten_when_others_are_asked_for(session, trace, monkeypatch):
-    size = sum(array.nbytes for array in session._find_trace(trace["id"]).trace.arrays.values())
-    for most, most_bytes, kept in ((2, 2 * size, True), (1, 2 * size, False), (2, 2 * size - 1, False)):
-        monkeypatch.setattr(session, "_traces", type(session._traces)(most, most_bytes))
-        first = session.trace({"text": TEXT})["id"]
-        session.trace({"text": TEXT, "objective": {"kind": "loss"}, "checkpoint": 1, "target": [5] * 6})
-        assert (session._traces.get(first) is not None) == kept
+def test_a_trace_that_is_forgotten_can_be_asked_for_again(session, monkeypatch):
+    monkeypatch.setattr(session, "_traces", type(session._traces)(1, 2**28))
+    first = session.trace({"text": TEXT})["id"]
+    session.trace({"text": TEXT, "checkpoint": 1})
     with pytest.raises(RequestError, match=f"{first}.*`trace`"):
         session.tensor({"trace": first, "key": "/linear"})
+    assert session.trace({"text": TEXT})["id"] == first
 
 
 @pytest.mark.parametrize(
@@ -283,19 +248,15 @@ def test_an_edit_that_cannot_be_predicted_is_traced_all_the_same(run, folder, mo
     assert "'x'" in found["notes"][0]
 
 
-def test_code_outside_of_the_package_is_named_by_its_file():
-    assert describe._describe_place_in_code(("/my/own.py", 3)) == {"file": "own.py", "line": 3, "text": ""}
-
-
 W1 = {"kind": "set_entry", "key": "encoder.layers.0.feed_forward.w1", "index": [0, 0]}
 
 
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(("name", "value"), [("translate", 1e-40), ("trace", 1e-320)])
-def test_extreme_edits_cause_no_warnings(session, name, value, recwarn):
+def test_extreme_edits_cause_no_warnings(session, name, value):
     edit = {"kind": "temperature", "step": "/linear", "value": value}  # divides logits until they are infinite
     with suppress(RequestError):
         session.answer(name, {"text": "one", "edits": [edit]})
-    assert not recwarn.list
 
 
 def test_an_edit_that_is_refused_leaves_nothing_behind(session, run, folder):

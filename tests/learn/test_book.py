@@ -110,15 +110,6 @@ def test_a_folder_or_a_pipe_in_its_place_is_put_aside(tmp_path, make):
     assert (tmp_path / ".progress.json").is_file()
 
 
-def test_a_number_of_hints_below_zero_is_none(tmp_path):
-    progress = {"done": [], "hints": {SECOND.name: -5}, "current": SECOND.name}
-    (tmp_path / ".progress.json").write_text(json.dumps(progress))
-    book = Book(tmp_path)
-    book.reread()
-    assert book.current == SECOND.name
-    assert book.next_hint(SECOND)[0] == 1
-
-
 def test_the_next_exercise_is_one_that_is_open(book):
     book.finish(LAST)
     assert book.current == FIRST.name  # another one was current
@@ -172,11 +163,3 @@ def test_nothing_above_the_home_folder_and_nothing_of_another_program_is_found(t
 
     monkeypatch.setattr(Path, "stat", stat)  # the folder above is another user's
     assert find_folder() == FOLDER
-
-
-def test_a_folder_made_inside_itself_is_not_preferred(tmp_path, monkeypatch):
-    """As earlier versions did."""
-    Book.open(tmp_path / "my-exercises")
-    Book.open(tmp_path / "my-exercises/my-exercises")
-    monkeypatch.chdir(tmp_path / "my-exercises/05-softmax")
-    assert find_folder() == Path("..")

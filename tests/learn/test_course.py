@@ -91,13 +91,7 @@ def check_page(week, page):
     assert re.findall(r"minitransformer tutorials (\d+)", page) == [f"{tutorial.number}" for tutorial in week.tutorials]
     assert re.findall(r"minitransformer learn clinic (\d+)", page) == [f"{number}" for number in week.patients]
     assert re.findall(r"^(\d+)\. ", page, re.M) == [f"{n}" for n in range(1, len(week.questions) + 1)]
-    assert len(re.findall(r"^- ", page, re.M)) == sum(len(tutorial.goals) + 1 for tutorial in week.tutorials) + len(
-        week.patients
-    )
     assert "\n".join(week.lab.commands) in page
-    assert re.search(rf"\b{week.lab.minutes}\D", page)
-    for tutorial in week.tutorials:
-        assert re.search(rf"\b{tutorial.reading}\D.*\b{tutorial.doing}\D", page)
     assert {f"{n / 60:.1f}" for n in week.times} <= {*re.findall(r"\d+\.\d", page)}
 
 

@@ -1,6 +1,5 @@
 """Where one of several is wrong: an input shows it, or the answer is refused, and a guess finds nothing."""
 
-import math
 import re
 from unittest.mock import patch
 
@@ -13,13 +12,6 @@ from minitransformer.apps.learn.counterexample import Claim
 from minitransformer.apps.learn.referee import judge
 
 LETTERS = {name: "abcd" if name in (SCALAR, ENGINE) else "abcde" for name in useful}
-
-
-def names_in(text):
-    """Return what an exercise's file defines, without what it does when it is run."""
-    names = {}
-    exec(text.partition('\nif __name__ == "__main__"')[0], names)
-    return names
 
 
 def test_every_exercise_of_this_kind_is_in_these_tests():
@@ -76,39 +68,6 @@ def test_a_right_graph_is_shown_what_differs():
     ]
 
 
-CHANGES = {
-    "a row more": lambda x: np.concatenate([x, x[:1]]),
-    "a column more": lambda x: np.column_stack([x, x[:, :1]]),
-    "no rows": lambda x: x[:0],
-    "nine columns": lambda x: np.ones((len(x), 9)),
-    "an axis more": lambda x: x[None],
-    "an axis less": lambda x: x[0],
-    "one number": lambda x: x[0, 0],
-    "complex": lambda x: x + 1j,
-    "text": str,
-}
-
-
-@pytest.mark.parametrize("name", [name for name in useful if name not in (SCALAR, ENGINE)])
-def test_an_input_of_another_kind_is_refused_with_what_was_found(name):
-    """Or it shows something, or nothing; it never ends the check."""
-    letter, *values = useful[name]
-    told = []
-    for place, value in enumerate(values):
-        for kind, change in CHANGES.items():
-            changed = change(value if np.ndim(value) else np.full((2, 2), value))
-            verdict = judge(find(name), [returning(letter, *values[:place], changed, *values[place + 1 :])])
-            assert verdict.solved
-            assert not verdict.failed
-            if kind in ("complex", "text", "an axis more", "no rows", "nine columns"):
-                found = {"complex": "ndarray", "text": "str"}.get(kind, str(np.shape(changed)))
-                assert not verdict.right
-                assert found in verdict.words, verdict.words
-            told.append(verdict.words)
-    several = sum(np.ndim(value) > 0 for value in values) > 1
-    assert bool(re.search(r"should be an array of shape \(.*?\) with (\w+) = \d", "\n".join(told))) == several
-
-
 @pytest.mark.parametrize("part", range(3))
 def test_a_part_that_is_still_to_be_written(part):
     values = ["b", [[1.0, 2.0]], 0.5]
@@ -120,20 +79,6 @@ def test_a_part_that_is_still_to_be_written(part):
 
 def test_the_claims_are_those_of_the_exercise_not_of_an_edited_file(tmp_path):
     exercise = find(SCALAR)
-    text = exercise.solution.replace("1 / (1 + x) ** 2)", "1 / (1 + x))").replace('return "c"', 'return "a"')
     path = tmp_path / "edited.py"
-    path.write_text(text)
+    path.write_text(exercise.solution.replace("1 / (1 + x) ** 2)", "1 / (1 + x))").replace('return "c"', 'return "a"'))
     assert '"a" agrees with the difference quotient' in " ".join(judge_file(exercise, path).words.split())
-    assert names_in(text)["FUNCTIONS"]["a"][1](1.0) == 0.5
-
-
-def test_one_engine_is_wrong_and_an_easy_graph_hides_it():
-    engines = names_in(find(ENGINE).text)
-    x, y = 3.0, 2.0
-    hard = {"x": [], "y": [], "u": [("x", y), ("y", x)], "v": [("x", 1.0), ("u", 1.0)], "L": [("u", 9.0), ("v", 6.0)]}
-    found = {letter: engines[letter](hard, "L") for letter in "abcd"}
-    truth = {"x": 36.0, "y": 45.0, "u": 15.0, "v": 6.0, "L": 1.0}
-    assert [letter for letter in "abcd" if found[letter] != truth] == ["c"]
-    assert math.isclose(found["c"]["x"], 24.0)
-    assert len({repr(engines[letter](engines["EASY"], "L")) for letter in "abcd"}) == 1
-    assert np.isclose(engines["a"](engines["EASY"], "L")["x"], 1.5)

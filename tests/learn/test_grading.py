@@ -3,7 +3,6 @@
 import builtins
 import csv
 import io
-import json
 import multiprocessing
 import os
 import sys
@@ -348,17 +347,6 @@ def test_what_is_handed_in_late_is_late_by_hours(seconds, hours):
     deadline = datetime(2026, 1, 2)
     late = Result("Ada", VERDICTS, saved=deadline.timestamp() + seconds)
     assert [float(table_of(write_csv([late], deadline=one))[0]["hours_late"]) for one in (deadline, None)] == [hours, 0]
-
-
-def test_a_result_is_described_for_other_programs():
-    found = json.loads(json.dumps(Result("two\nlines", VERDICTS).describe()))
-    words = {name: verdict.words if verdict else "" for name, verdict in VERDICTS.items()}
-    assert found == {
-        "student": r"two\nlines",
-        "right": 2,
-        "of": 6,
-        "exercises": {name: {"state": OF_VERDICTS[name], "words": words[name]} for name in VERDICTS},
-    }
 
 
 def test_an_exercise_weighs_one_point_and_one_more_for_every_five_lines_of_its_solution():

@@ -209,19 +209,10 @@ def test_eighty_columns_and_no_colour(learn, monkeypatch):
     assert "\x1b" not in text
 
 
-class AsciiTerminal(io.TextIOWrapper):
-    """A terminal that shows no letter beyond ASCII."""
-
-    def __init__(self):
-        super().__init__(io.BytesIO(), encoding="ascii", errors="strict", write_through=True)
-
-    def isatty(self):
-        return True
-
-
 def test_a_terminal_without_greek(tmp_path, monkeypatch):
     for words in (["list"], ["hint"], ["solution", "chain-rule"]):
-        terminal = AsciiTerminal()
+        terminal = io.TextIOWrapper(io.BytesIO(), encoding="ascii", write_through=True)
+        terminal.isatty = lambda: True
         monkeypatch.setattr(sys, "stdout", terminal)
         assert main(["learn", *words, "--folder", str(tmp_path / "δ")]) == 0
         print("δ")  # as where a verdict shows an answer

@@ -153,22 +153,6 @@ def test_a_derivation_leads_back_to_the_tutorials_that_lead_to_it(name):
         assert page(derivation(name)).leads_to(f"{tutorial}#{section.anchor}", "linked-from-here")
 
 
-def test_every_link_of_the_graph_finds_its_anchor():
-    missing = [
-        (name, target)
-        for name in (EXERCISES, GALLERY, *map(derivation, graph.derivations()), *map(source, sorted(graph.pages())))
-        for _, target in page(name).links
-        if target.endswith(".html") is False and "#" in target and not is_there(target)
-    ]
-    assert not missing
-
-
-def is_there(target):
-    """Tell whether a page has an anchor."""
-    name, _, at = target.partition("#")
-    return (SITE / name).is_file() and at in page(name).anchors
-
-
 def test_no_link_to_code_downloads_a_file():
     downloads = [
         (file.relative_to(SITE).as_posix(), link)
