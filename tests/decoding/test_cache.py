@@ -46,12 +46,3 @@ def test_each_hypothesis_sees_its_own_past(make_model, options):
     assert stored[:5] == [1, 4, 7, 10, 13]
     assert max(stored) < 60
     assert min(np.diff(stored)) < 0
-
-
-def test_one_hypothesis_needs_no_mask(model):
-    cache = model.new_cache(SOURCE)
-    for _ in range(3):
-        model.step(np.full((3, 1), 4), cache)
-    assert cache.seen is None
-    assert cache.mask is None
-    assert len(cache.layers[0].self_attention) == 3

@@ -27,12 +27,9 @@ def test_the_gradient_of_one_share_is_multiplied_by_the_factor():
     assert [to_numpy(array).tolist() for array in found] == [[1, 2], [3]]
 
 
-def test_a_part_of_a_process_is_not_in_memory_parameter_by_parameter():
+def test_several_shares_or_a_part_of_a_process_are_not_in_memory_parameter_by_parameter():
+    assert Sum(shares_of([1], [2])).by_parameter() is None
     parameters = [Tensor(xp.zeros(20_000, dtype="float32")), Tensor(xp.zeros(20_000, dtype="float32"))]
     for rank in range(2):
         buffer = Buffer(parameters, (rank, 2))
         assert Flat(buffer.values[buffer.own], buffer).by_parameter() is None
-
-
-def test_several_shares_are_not_in_memory_parameter_by_parameter():
-    assert Sum(shares_of([1], [2])).by_parameter() is None

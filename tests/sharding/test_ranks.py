@@ -78,23 +78,6 @@ def test_a_model_smaller_than_the_processes_slices():
         assert np.array_equal(found[1], expected[1])
 
 
-def test_all_steps_send_from_the_same_memory():
-    """New memory for each step took more time than the exchange of it."""
-
-    def places(ranks):
-        found, exchange = [], ranks.exchange
-
-        def noted(sent, *sizes):
-            found.append(sent.ctypes.data)
-            return exchange(sent, *sizes)
-
-        ranks.exchange = noted
-        train(ranks)
-        return found
-
-    assert all(len(found) == 4 and len(set(found)) == 1 for found in run_together(2, places))
-
-
 def test_fewer_shares_than_processes_are_refused():
     with pytest.raises(ValueError, match="found 4 shares for 5 processes, expected at least one for each"):
         run_together(5, train)

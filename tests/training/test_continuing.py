@@ -23,10 +23,6 @@ SMALL = ["--d-model", "8", "--n-heads", "2", "--n-layers", "1", "--d-ff", "16", 
 SMALL += ["--target-tokens", "words", "--steps", "2"]
 
 
-def refuse(message):
-    raise AssertionError(message)
-
-
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory):
     folder = tmp_path_factory.mktemp("texts")
@@ -97,7 +93,7 @@ def test_fixed_weights_stay_and_the_rest_resumes_to_the_bit(texts, tmp_path):
     for step in (2, 1, 0):
         for later in range(step + 1, 4):
             run.checkpoints.file(later).unlink()
-        trainer = resume(run, refuse)
+        trainer = resume(run, pytest.fail)
         assert trainer.step == step
         trainer.train(run)
         np.testing.assert_equal(contents(run.path), files)
@@ -111,7 +107,7 @@ def test_a_run_killed_before_its_first_checkpoint_begins_again_with_the_other_we
     run.checkpoints.clear()
     run.measurements.cut(0)
     (run.path / "adaptation.json").unlink()
-    state, start = resume(run, refuse).model.state_dict(), load(texts / "run").model.state_dict()
+    state, start = resume(run, pytest.fail).model.state_dict(), load(texts / "run").model.state_dict()
     for name, value in start.items():
         np.testing.assert_array_equal(state[name], value)
     assert main(["resume", str(run.path)]) == 0
@@ -188,7 +184,7 @@ def test_lora_resumes_to_the_bit_from_small_checkpoints(texts, adapted, tmp_path
         np.testing.assert_array_equal(begun[name], value)
     for step in (2, 3):
         run.checkpoints.file(step).unlink()
-    trainer = resume(run, refuse)
+    trainer = resume(run, pytest.fail)
     assert trainer.step == 1
     trainer.train(run)
     again = read_checkpoint(run.checkpoints.file(3))

@@ -51,9 +51,8 @@ def test_bleu():
     assert perfect.value == pytest.approx(100)
     score = bleu(FOUND, WANTED)
     assert 40 < score.value < 90
-    assert score.signature.startswith("nrefs:var|case:mixed|eff:no|tok:13a|smooth:exp|version:")
-    assert score.details.startswith(f"BLEU = {score.value:.2f}")
-    assert "BP = " in score.details
+    assert "nrefs:var|case:mixed|eff:no|tok:13a|smooth:exp" in score.signature
+    assert f"{score.value:.2f}" in score.details
     # a second reference can only help
     assert score.value > bleu(FOUND, [wanted[:1] for wanted in WANTED]).value
     assert bleu(["nothing right"], [["no match at all"]]).value == 0
@@ -90,7 +89,7 @@ def test_chrf():
     assert 50 < score.value < 100
     assert chrf(["ab c"], [["x", "ab c"]]).value == pytest.approx(100)
     assert "|nc:6|nw:0|" in score.signature
-    assert score.details.startswith("chrF2 = ")
+    assert f"{score.value:.2f}" in score.details
 
 
 @pytest.mark.parametrize("score", [exact_match, error_rate, bleu, chrf])

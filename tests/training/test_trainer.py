@@ -1,6 +1,7 @@
 """Training: reproducible, stopped when it diverges, and able to learn."""
 
 import signal
+from itertools import count
 
 import numpy as np
 import pytest
@@ -36,6 +37,23 @@ def trained(tmp_path, name="run", task="reverse", **changes):
     return trainer, folder, losses, scores
 
 
+@pytest.fixture
+def around_steps(monkeypatch):
+    """Call functions before and after each step, with its number; the second gets the loss and returns one."""
+
+    def call(before=lambda *_: None, after=lambda n, loss, *_: loss):
+        numbers = count(1)
+
+        def step(*given):
+            n = next(numbers)
+            before(n, *given)
+            return after(n, shared_step(*given), *given)
+
+        monkeypatch.setattr("minitransformer.training.trainer.shared_step", step)
+
+    return call
+
+
 @pytest.mark.parametrize(
     ("schedule", "course"),
     [
@@ -65,15 +83,9 @@ def test_training_is_reproducible_from_the_seed(tmp_path):
     assert first.corpus.held_out == second.corpus.held_out != other.corpus.held_out
 
 
-def test_the_model_is_the_mean_of_the_last_steps_weights(tmp_path, monkeypatch):
+def test_the_model_is_the_mean_of_the_last_steps_weights(tmp_path, around_steps):
     weights = []
-
-    def watched(model, *rest):
-        loss = shared_step(model, *rest)
-        weights.append(model.state_dict())
-        return loss
-
-    monkeypatch.setattr("minitransformer.training.trainer.shared_step", watched)
+    around_steps(after=lambda n, loss, model, *_: weights.append(model.state_dict()) or loss)
     _, folder, _, _ = trained(tmp_path, average_last=4)
     checkpoint = folder.checkpoints.load()
     for name, found in load(folder).model.state_dict().items():
@@ -141,16 +153,12 @@ def test_it_learns(tmp_path):
     assert scores[-1].token_accuracy > 0.5
 
 
-def test_a_loss_that_is_not_a_number_stops_training_and_keeps_the_checkpoint_before(tmp_path, monkeypatch):
-    steps = []
-
-    def poisoned(model, optimiser, *rest):
-        steps.append(1)
-        if len(steps) == 5:
+def test_a_loss_that_is_not_a_number_stops_training_and_keeps_the_checkpoint_before(tmp_path, around_steps):
+    def poison(n, model, *_):
+        if n == 5:
             model.output.data[...] = np.nan
-        return shared_step(model, optimiser, *rest)
 
-    monkeypatch.setattr("minitransformer.training.trainer.shared_step", poisoned)
+    around_steps(poison)
     with pytest.raises(Diverged, match="the loss is nan at step 5"):
         trained(tmp_path)
     checkpoint = RunFolder(tmp_path / "run").checkpoints.load()
@@ -158,16 +166,10 @@ def test_a_loss_that_is_not_a_number_stops_training_and_keeps_the_checkpoint_bef
     assert all(np.isfinite(values).all() for values in checkpoint.model.values())
 
 
-def test_losses_that_are_read_late_are_checked_before_anything_is_saved(tmp_path, monkeypatch):
+def test_losses_that_are_read_late_are_checked_before_anything_is_saved(tmp_path, monkeypatch, around_steps):
     """As on a GPU: with a loss that was NaN at step 2, no later checkpoint is written, though none of it was shown."""
     steps = []
-
-    def poisoned(*arguments):
-        steps.append(1)
-        loss = shared_step(*arguments)
-        return loss * np.nan if len(steps) == 2 else loss
-
-    monkeypatch.setattr("minitransformer.training.trainer.shared_step", poisoned)
+    around_steps(lambda n, *_: steps.append(n), lambda n, loss, *_: loss * np.nan if n == 2 else loss)
     monkeypatch.setattr("minitransformer.training.trainer.backend", lambda: "cupy")
     with pytest.raises(Diverged, match="the loss is nan at step 2"):
         trained(tmp_path, evaluate_every=5, save_every=4)
@@ -189,17 +191,13 @@ def test_the_losses_of_a_run_are_the_same_however_late_they_are_read(tmp_path, m
 
 
 @pytest.mark.parametrize("name", ["weight", "mean squared gradient"])
-def test_a_weight_that_is_not_a_number_is_never_saved(tmp_path, monkeypatch, name):
-    steps = []
-
-    def poisoned(model, optimiser, *rest):
-        steps.append(1)
-        loss = shared_step(model, optimiser, *rest)
-        if len(steps) == 6:
+def test_a_weight_that_is_not_a_number_is_never_saved(tmp_path, around_steps, name):
+    def poison(n, loss, model, optimiser, *_):
+        if n == 6:
             (model.output.data if name == "weight" else optimiser.mean_square)[:1] = np.inf
         return loss
 
-    monkeypatch.setattr("minitransformer.training.trainer.shared_step", poisoned)
+    around_steps(after=poison)
     with np.errstate(all="ignore"), pytest.raises(Diverged, match=f"a {name} is not a finite number after step 6"):
         trained(tmp_path)
     assert RunFolder(tmp_path / "run").checkpoints.load().state["step"] == 3
@@ -215,21 +213,16 @@ def _ctrl_c():
 
 @pytest.mark.usefixtures("_ctrl_c")
 @pytest.mark.parametrize("step", [4, 5])
-def test_a_second_ctrl_c_saves_no_weights_that_are_half_moved(tmp_path, monkeypatch, step):
-    steps, at_3 = [], []
+def test_a_second_ctrl_c_saves_no_weights_that_are_half_moved(tmp_path, around_steps, step):
+    at_3 = []
 
-    def interrupted(model, optimiser, *arguments):
-        if len(steps) == 3:
+    def interrupt(n, model, *_):
+        if n == 4:
             at_3.append(model.state_dict())
-        steps.append(1)
-        if len(steps) == step:
+        if n == step:
             signal.raise_signal(signal.SIGINT)
-        loss = shared_step(model, optimiser, *arguments)
-        if len(steps) == step:
-            signal.raise_signal(signal.SIGINT)
-        return loss
 
-    monkeypatch.setattr("minitransformer.training.trainer.shared_step", interrupted)
+    around_steps(interrupt, lambda n, loss, *_: (signal.raise_signal(signal.SIGINT) if n == step else None) or loss)
     with pytest.raises(KeyboardInterrupt):
         trained(tmp_path)
     checkpoint = RunFolder(tmp_path / "run").checkpoints.load()
@@ -238,14 +231,9 @@ def test_a_second_ctrl_c_saves_no_weights_that_are_half_moved(tmp_path, monkeypa
         np.testing.assert_array_equal(values, to_numpy(at_3[0][name]), err_msg=name)
 
 
-def test_what_the_recipe_says_of_a_step_reaches_it(tmp_path, monkeypatch):
+def test_what_the_recipe_says_of_a_step_reaches_it(tmp_path, around_steps):
     asked = []
-
-    def recorded(model, optimiser, batches, rate, label_smoothing, workers, clip):
-        asked.append((len(batches), label_smoothing, clip))
-        return shared_step(model, optimiser, batches, rate, label_smoothing, workers, clip)
-
-    monkeypatch.setattr("minitransformer.training.trainer.shared_step", recorded)
+    around_steps(lambda n, m, o, batches, rate, smoothing, w, clip: asked.append((len(batches), smoothing, clip)))
     trained(tmp_path, steps=4, label_smoothing=0.3, clip=0.7, accumulate=2)
     assert asked == [(2, 0.3, 0.7)] * 4
 
