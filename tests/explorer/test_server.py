@@ -15,6 +15,15 @@ from minitransformer.apps.explorer import server as module
 from minitransformer.apps.explorer.limits import TimeLimitError
 from minitransformer.apps.explorer.session import REQUESTS
 
+ERRORS = {
+    "refuse": RequestError("trace: found a, expected b"),
+    "late": TimeLimitError("it took too long"),
+    "fail": TypeError("oh"),
+    "full": MemoryError(),
+    "deep": RecursionError("maximum recursion depth exceeded"),
+    "lack": KeyError("oh"),
+}
+
 
 class Talking:
     """Stands in for a session."""
@@ -25,25 +34,12 @@ class Talking:
 
     def answer(self, name, body):
         self.asked.append((name, body))
-        match body.get("do"):
-            case "refuse":
-                raise RequestError("trace: found a, expected b")
-            case "late":
-                raise TimeLimitError("it took too long")
-            case "fail":
-                raise TypeError("oh")
-            case "full":
-                raise MemoryError
-            case "nan":
-                return {"x": float("nan")}
-            case "deep":
-                raise RecursionError("maximum recursion depth exceeded")
-            case "lack":
-                raise KeyError("oh")
-            case "wait":
-                self.entered.set()
-                assert self.leave.wait(10)
-        return {"name": name}
+        if body.get("do") in ERRORS:
+            raise ERRORS[body["do"]]
+        if body.get("do") == "wait":
+            self.entered.set()
+            assert self.leave.wait(10)
+        return {"x": float("nan")} if body.get("do") == "nan" else {"name": name}
 
 
 @contextmanager

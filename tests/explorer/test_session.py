@@ -84,19 +84,13 @@ def test_as_many_tokens_are_written_as_the_rules_allow(session, monkeypatch, rul
 
 
 def test_a_target_has_as_many_tokens_as_may_be_written(session):
-    most = session.reading.most_written(session.reading.read("one two")[0])
-    assert len(session.trace({"text": "one two", "target": [5] * most})["target_out"]) == most
-    assert [token["id"] for token in session.trace({"text": "one two", "target": [6]})["target_out"]] == [6]
-    for wrong in ([5] * (most + 1), []):
-        with pytest.raises(RequestError, match=f" {len(wrong)} tokens.* {most}$"):
-            session.trace({"text": "one two", "target": wrong})
-    size = len(session.run.target)
-    for token, right in ((0, False), (1, True), (size - 1, True), (size, False)):
-        if right:
-            session.trace({"text": "one two", "target": [token]})
-        else:
-            with pytest.raises(RequestError, match=f" {token}, .* {size - 1}$"):
-                session.trace({"text": "one two", "target": [token]})
+    most, size = session.reading.most_written(session.reading.read("one two")[0]), len(session.run.target)
+    for target in ([5] * most, [6], [1], [size - 1]):
+        found = session.trace({"text": "one two", "target": target})["target_out"]
+        assert [token["id"] for token in found] == target
+    for target, said in (([5] * (most + 1), f"{most + 1} tokens.* {most}$"), ([0], " 0, "), ([size], f" {size}, ")):
+        with pytest.raises(RequestError, match=said):
+            session.trace({"text": "one two", "target": target})
 
 
 def test_an_answer_does_not_depend_on_what_was_asked_before(run, folder, monkeypatch):
@@ -259,21 +253,15 @@ def test_extreme_edits_cause_no_warnings(session, name, value):
         session.answer(name, {"text": "one", "edits": [edit]})
 
 
-def test_an_edit_that_is_refused_leaves_nothing_behind(session, run, folder):
-    def ask(session, edits):
-        found = session.trace({"text": "one two", "edits": edits})
-        step = f"{CROSS}/multi_head_attention"
-        return found, session.translate({"text": "one two"}), session.array(found["id"], f"d:{step}").tobytes()
-
-    edit = W1 | {"value": 3.0}
-    [first, after] = [ask(Session(run, folder), edits) for edits in ([], [edit])]
-    other = Session(run, folder)
+def test_an_edit_that_is_refused_leaves_nothing_behind(run, folder):
+    asked, edit = {"text": "one two"}, W1 | {"value": 3.0}
+    expected, other = Session(run, folder).translate(asked | {"edits": [edit]}), Session(run, folder)
     for wrong in (W1 | {"index": [0, 10**6], "value": 1}, {"kind": "layer_off", "place": "nowhere"}):
         for name in ("trace", "translate"):
             with pytest.raises(RequestError):
-                other.answer(name, {"text": "one two", "edits": [edit, wrong]})
-    assert ask(other, []) == first
-    assert ask(other, [edit]) == after
+                other.answer(name, asked | {"edits": [edit, wrong]})
+    assert other.translate(asked) == Session(run, folder).translate(asked)
+    assert other.translate(asked | {"edits": [edit]}) == expected
 
 
 @pytest.mark.parametrize("error", [RunError("it is cut off"), ValueError("it is cut off")])

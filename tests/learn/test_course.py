@@ -65,8 +65,6 @@ def test_the_plan_counts_what_the_weeks_have_and_gives_nothing_away(tmp_path, la
     assert [path.name for path in pages] == [f"week-{week.number}.md" for week in weeks()]
     overview, *pages = (path.read_text(encoding="utf-8") for path in (overview, *pages))
     whole = "\n".join([overview, *pages])
-    for n in (len(bank()), len(cases()), len(weeks()), sum(len(week.tutorials) for week in weeks())):
-        assert re.search(rf"(?<![\d.]){n}(?![\d.])", overview)
     sums = [sum(week.times[n] for week in weeks()) / 60 for n in (0, 1)]
     assert {f"{hours:.1f}" for hours in sums} <= {*re.findall(r"\d+\.\d", overview)}
     for week, row, page in zip(weeks(), cells(overview)[2:], pages, strict=True):
@@ -90,7 +88,6 @@ def check_page(week, page):
     assert all(row[2] for row in asked)
     assert re.findall(r"minitransformer tutorials (\d+)", page) == [f"{tutorial.number}" for tutorial in week.tutorials]
     assert re.findall(r"minitransformer learn clinic (\d+)", page) == [f"{number}" for number in week.patients]
-    assert re.findall(r"^(\d+)\. ", page, re.M) == [f"{n}" for n in range(1, len(week.questions) + 1)]
     assert "\n".join(week.lab.commands) in page
     assert {f"{n / 60:.1f}" for n in week.times} <= {*re.findall(r"\d+\.\d", page)}
 

@@ -38,18 +38,6 @@ def solve(folder, name):
     (folder / exercise.file).write_text(exercise.solution, encoding="utf-8")
 
 
-def test_next_goes_past_what_is_open_and_comes_back(learn, monkeypatch):
-    names = [exercise.name for exercise in bank()]
-    assert f"now: {names[1]}" in learn("next")[1]
-    monkeypatch.setattr("minitransformer.apps.cli.learn.CLONE", learn.folder)  # installed without the tutorials
-    monkeypatch.chdir(learn.folder)
-    solve(learn.folder, names[2])
-    learn("check", names[2])
-    text = learn("next")[1]
-    assert f"now: {names[3]}" in text
-    assert "\n     read: tutorial 2; in a clone of the repository, `minitransformer tutorials 2` opens it\n" in text
-
-
 def at_each_look(monkeypatch, *actions):
     """Do one thing more each time that the watcher looks at the files; it must not look again after the last."""
     todo = iter(actions)

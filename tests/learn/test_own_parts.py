@@ -455,13 +455,6 @@ def test_a_file_that_cannot_be_used_stops_neither_the_checks_of_others_nor_the_c
     assert loops == ["adam-step: still running after 0.1 s. Line 2, in step, is running:"]
 
 
-@cases_from_toml
-def test_a_part_that_exits_is_wrong(tmp_path, name, old, new, words):
-    folder = solve(tmp_path, name)
-    spoil(folder, name, old, new)
-    assert words in trial(folder).wrong[name]
-
-
 def test_a_loop_that_only_a_training_step_enters_is_found(tmp_path):
     folder = solve(tmp_path, "warm-up", "softmax-backward")
     spoil(folder, "softmax-backward", "    row_sum", f"    while y.dtype == 'float32': {NAP}\n    row_sum")
@@ -581,27 +574,9 @@ def test_what_a_mistake_does(mine, capsys):
     assert not Path("runs").exists()
     status, told, _ = run(capsys, "train", "--with", "mine", "--anyway", *FLAGS)
     assert status == 0
-    check_effect(told, Path("runs"), "scaled-scores")
+    assert all(words in told for words in ("effect of the mistake:", "with your scaled-scores"))
     assert Path("runs/numbers/with-and-without.png").stat().st_size > 5000
     assert [*json.loads(Path("runs/numbers-without-the-mistake/parts.json").read_text())["parts"]] == ["warm-up"]
-
-
-def check_effect(told, runs, name):
-    """Check the losses and scores that are shown of a run with a mistake, and of the one without it."""
-    rows = [line.split() for line in told.partition("effect of the mistake:")[2].splitlines() if line]
-    steps = [int(step) for step in rows[0][3:]]
-    assert rows[0][:3] == ["loss", "at", "step"]
-    scores = []
-    for row, run in zip(rows[1:3], ("numbers", "numbers-without-the-mistake"), strict=True):
-        path = runs / run / "metrics.jsonl"  # of a run that diverges at once there is none
-        lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-        losses = {line["step"]: line["loss"] for line in lines if "loss" in line}
-        shown = [float(word) for word in row[3:]]
-        assert shown == [pytest.approx(losses[step], abs=5e-4, nan_ok=True) for step in steps if step in losses]
-        scores += [100 * line["exact_match"] for line in lines if "exact_match" in line and "loss" not in line][-1:]
-    assert [row[:3] for row in rows[1:3]] == [["with", "your", name], ["without", "the", "mistake"]]
-    found = [float(row[-2]) for row in rows[3:] if row[:2] == ["exact", "match"]]
-    assert found == pytest.approx(scores, abs=0.01)
 
 
 @cases_from_toml
@@ -682,5 +657,4 @@ def test_a_mistake_by_which_training_diverges_is_compared_too(mine, capsys):
     spoil(mine("warm-up"), "warm-up", "return d_model", "return 1e300 * d_model")
     with np.errstate(all="ignore"):
         status, told, error = run(capsys, "train", "--with", "mine", "--anyway", *FLAGS)
-    assert (status, "training stops" in error) == (0, True)
-    check_effect(told, Path("runs"), "warm-up")
+    assert (status, "training stops" in error, "effect of the mistake:" in told) == (0, True, True)

@@ -164,14 +164,6 @@ def test_the_command_trains_the_last_chapter_that_is_ready(learn, solved):
     assert learn("train", "5")[1].out.startswith("Chapter 5: ")
 
 
-def test_the_command_names_what_is_wrong(learn, solved):
-    write(solved, "unbroadcast", find("unbroadcast").solution.replace("d_y.sum(", "d_y.mean("))
-    status, said = learn("train", "3")
-    assert status == 1
-    assert "unbroadcast: the result is not right yet" in said.out
-    assert f"minitransformer learn check unbroadcast --folder {solved}" in said.out
-
-
 def test_a_report_tells_the_learners_training_from_the_engines(solved, monkeypatch):
     runs = iter([("dog", "god", [2.0, 1.0], 0.123), ("cat", "tac", [3.0, 1.5], 4.567)])
     monkeypatch.setattr("minitransformer.apps.learn.trainings.report.train", lambda *_: next(runs))

@@ -39,14 +39,6 @@ def test_sparse_metrics(metrics, panels, tmp_path):
     assert [axes.get_ylabel() for axes in curves_figure(metrics).axes] == panels
 
 
-def test_one_point_has_one_tick():
-    figure = curves_figure([training(10, 3.0)])
-    figure.canvas.draw()
-    (axes,) = figure.axes
-    low, high = axes.get_xlim()
-    assert [tick for tick in axes.get_xticks() if low <= tick <= high] == [10]
-
-
 def test_a_resumed_run_counts_the_later_line():
     lines = [training(1, 4.0), training(2, 9.0), training(3, 9.0), training(2, 3.0), training(3, 2.0)]
     (line,) = curves_figure(lines).axes[0].get_lines()

@@ -5,10 +5,9 @@ import os
 
 import numpy as np
 import pytest
-from matplotlib import colormaps, rc_context, rcParams, rcParamsDefault
+from matplotlib import colormaps
 from matplotlib.figure import Figure
 
-from minitransformer.apps.plots.colours import use_style
 from minitransformer.apps.plots.fonts import face_for
 from minitransformer.apps.plots.heatmap import draw, name_columns, name_rows, text_inches
 from minitransformer.apps.plots.saving import save
@@ -68,18 +67,3 @@ def test_colour_maps_are_white_at_0_and_darker_the_further_from_it(name):
         assert brightness[0] == pytest.approx(1, abs=0.01)
         assert (np.diff(brightness) < 0).all()
     assert name != "signed" or not np.allclose(colormaps[name](0.0), colormaps[name](1.0), atol=0.3)
-
-
-def test_the_style_of_the_tutorials(tmp_path):
-    with rc_context(dict(rcParamsDefault) | {"backend": rcParams["backend"]}):
-        use_style()
-        files = [tmp_path / name for name in ("one.svg", "two.svg")]
-        for file in files:
-            figure = Figure()
-            figure.add_subplot().plot([0, 1], [0, 1], label="a", clip_on=True)
-            figure.axes[0].legend()
-            figure.savefig(file, metadata={"Date": None})
-        colours = rcParams["axes.prop_cycle"].by_key()["color"]
-    assert files[0].read_bytes() == files[1].read_bytes()
-    assert ">a</text>" in files[0].read_text(encoding="utf-8")  # texts stay texts
-    assert len({*colours}) == len(colours) == 7
