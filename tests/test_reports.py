@@ -129,20 +129,10 @@ def test_times_of_a_step(name):
             rates = account["flops"], account["ceiling"], ideal, account["achieved"], account["share_of_ceiling"]
             assert figures(sentences(part).partition("products: ")[2]) == near(*rates, rel=0.02)
         else:
-            ours, eager = (found["card"]["achieved"][one] for one in ("ours", "eager"))
-            shares = found["card"]["share"]
+            card, reserved = found["card"], found["programs"]["eager"]["reserved"]
+            pairs = [card[of][one] for one in ("ours", "eager") for of in ("achieved", "share")]
             numbers = figures(sentences(part).partition("products: ")[2])
-            reserved = found["programs"]["eager"]["reserved"]
-            expected = (
-                found["card"]["flops"],
-                found["card"]["matmul"],
-                ours,
-                shares["ours"],
-                eager,
-                shares["eager"],
-                reserved,
-            )
-            assert numbers == near(*expected, rel=0.03)
+            assert numbers == near(card["flops"], card["matmul"], *pairs, reserved, rel=0.03)
 
 
 @pytest.mark.parametrize("name", ["decoding", "decoding without PyTorch"])
@@ -196,11 +186,8 @@ def test_times_of_processes():
             if "median" not in program:
                 assert f"{program['label']}: not measured: {program['failed']}" in part
                 continue
-            expected = [
-                program["median"],
-                *([program["expected"]] if "expected" in program else []),
-                *ratio(key, program),
-            ]
+            model = [program["expected"]] if "expected" in program else []
+            expected = [program["median"], *model, *ratio(key, program)]
             if "received" in program:
                 expected += [np.mean(program["received"]), program["expected_received"]]
             assert row(part, program["label"]) == near(*expected, program["peak"], rel=0.02)
@@ -208,12 +195,7 @@ def test_times_of_processes():
 
 def powers(text):
     """Return the exponents or factors of a fitted product of powers."""
-    return [
-        float(number)
-        for number in re.findall(r"\^(-?\d+\.\d\d)|(-?\d+\.\d\d) log", text)
-        for number in number
-        if number
-    ]
+    return [float(one or other) for one, other in re.findall(r"\^(-?\d+\.\d\d)|(-?\d+\.\d\d) log", text)]
 
 
 def test_table_1_and_its_paths():
@@ -300,10 +282,8 @@ def test_changes(result):
     said = report.changes_text(result)
     for name, found in result["rows"].items():
         bits = found["bits"]
-        expected = [found[one] for one in ("d_ff", "parameters", "cost", "steps")] + [
-            np.mean(bits),
-            np.std(bits, ddof=1),
-        ]
+        sizes = [found[one] for one in ("d_ff", "parameters", "cost", "steps")]
+        expected = [*sizes, np.mean(bits), np.std(bits, ddof=1)]
         (line,) = (line for line in said.splitlines() if line.startswith(f"{name} "))
         if "ratio" in found and found["changes"]:
             mean, low, high, p = (found["ratio"][one] for one in ("mean", "low", "high", "p"))

@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pytest
 from adapters import OURS, quietly
-from compare import Outcome, counts, limit, replace, row, run, tables
+from compare import Outcome, limit, row, run, tables
 from corpus import CORPUS, TWINS, of
 from from_gallery import GALLERY, NO_PLAIN_FORM, samples
 from reported import REPORTED
@@ -148,13 +148,6 @@ def test_a_checker_that_does_not_end_gives_no_answer():
             time.sleep(10)
 
     assert quietly(wait, None, None, []) == ("cannot run", "no answer within 0.01 seconds")
-
-
-def test_the_tables_stand_between_their_marks():
-    text = "a <!-- counts: start -->\nold\n<!-- counts: end --> b"
-    assert replace(text, "counts", "new") == "a <!-- counts: start -->\n\nnew\n<!-- counts: end --> b"
-    with pytest.raises(ValueError, match=r"checkers\.md has no <!-- tables: start -->"):
-        replace(text, "tables", counts())
 
 
 def test_an_exception_is_a_rejection():

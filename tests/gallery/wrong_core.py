@@ -53,31 +53,23 @@ def inner(node: Any) -> Iterator[Any]:
     return (edge.target for edge in node.edges if edge is not None and isinstance(edge.target, graph.Node))
 
 
-def topological(root: Any) -> list[Any]:
+def topological(root: Any, found: list[Any] | None = None) -> list[Any]:
     """Return every node after all of its users: right."""
-    finished: list[Any] = []
-
-    def visit(node: Any) -> None:
-        if node not in finished:
-            for other in inner(node):
-                visit(other)
-            finished.append(node)
-
-    visit(root)
-    return finished[::-1]
+    found = [] if found is None else found
+    if root not in found:
+        for other in inner(root):
+            topological(other, found)
+        found.insert(0, root)
+    return found
 
 
-def depth_first(root: Any) -> list[Any]:
+def depth_first(root: Any, found: list[Any] | None = None) -> list[Any]:
     """Return every node when it is first met: wrong."""
-    found: list[Any] = []
-
-    def visit(node: Any) -> None:
-        if node not in found:
-            found.append(node)
-            for other in inner(node):
-                visit(other)
-
-    visit(root)
+    found = [] if found is None else found
+    if root not in found:
+        found.append(root)
+        for other in inner(root):
+            depth_first(other, found)
     return found
 
 

@@ -3,13 +3,14 @@
 Each class of tests holds the same questions for one library; those of a library that is not installed are skipped.
 """
 
-import importlib.util
+import importlib
 import os
 import sys
 from contextlib import suppress
 
 import numpy as np
 import pytest
+from check_cases import needs
 from double.library import cupy
 
 import minitransformer as mt
@@ -20,11 +21,6 @@ X, W = np.random.default_rng(0).normal(size=(2, 3)), np.random.default_rng(1).no
 IDS = np.array([1, 0, 1])
 KINDS = ("right", "wrong", "zero")
 FACTORS = {"right": 1.0, "wrong": 1.5, "zero": 0.0}
-
-
-def needs(library):
-    found = importlib.util.find_spec(library)  # without an origin it is a folder of this name, such as tests/autograd
-    return pytest.mark.skipif(found is None or found.origin is None, reason=f"needs {library}")
 
 
 def assert_found(report, kind, dtype="float64"):

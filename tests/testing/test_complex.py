@@ -1,10 +1,10 @@
 """The checker for functions of complex arrays: d_x = dL/dRe(x) + i dL/dIm(x)."""
 
-import importlib.util
 import os
 
 import numpy as np
 import pytest
+from check_cases import needs
 
 from minitransformer.testing import check, examine
 
@@ -120,14 +120,7 @@ def test_a_structure_of_complex_arrays():
 # --- other libraries return the gradient or its conjugate
 
 
-def is_installed(library):
-    found = importlib.util.find_spec(library)
-    return found is not None and found.origin is not None
-
-
 def arrays(library):
-    if not is_installed(library):
-        pytest.skip(f"needs {library}")
     if library == "torch":
         import torch
 
@@ -143,7 +136,7 @@ def arrays(library):
     return anp, [Z, W]
 
 
-@pytest.mark.parametrize("library", ["torch", "jax", "autograd"])
+@pytest.mark.parametrize("library", [pytest.param(one, marks=needs(one)) for one in ("torch", "jax", "autograd")])
 def test_the_convention_of_each_library(library):
     lib, inputs = arrays(library)
     check(lambda z, w: lib.exp(z * lib.conj(w)), inputs=inputs)

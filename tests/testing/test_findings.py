@@ -326,20 +326,6 @@ def test_the_kinks_are_listed_and_the_cause_names_the_first_and_the_option():
     assert (accepted.inputs[0].kinks, accepted.cause[:5]) == ([()], "at x ")
 
 
-@pytest.mark.parametrize(
-    ("x", "y", "first"), [([2.0, 0, 3, 0], [1.0, 0], "x[1]"), ([2.0, 1], [[1.0, 5], [0, 0]], "y[1, 0]")]
-)
-def test_the_first_kink_of_several_inputs(x, y, first):
-    def backward(z, x, y, d):
-        return 2 * z * d, np.sign(x) * d, np.sign(y) * d
-
-    inputs = [np.ones(2), np.array(x), np.array(y)]
-    report = examine(
-        lambda z, x, y: (z * z).sum() + np.abs(x).sum() + np.abs(y).sum(), backward=backward, inputs=inputs
-    )
-    assert report.cause.startswith(f"at {first} ")
-
-
 @pytest.mark.parametrize("share", [-0.25, 0.0, 0.25, 0.5, 1.0, 1.5])
 def test_a_claim_at_a_kink_is_judged_by_the_slopes_on_both_sides(share):
     report = found(relu, lambda x, d: d * np.where(x == 0, share, x > 0), np.array([1.0, 0.0]))

@@ -1,10 +1,10 @@
 """What a function captures: found wherever it stands, and named if it changes."""
 
 import functools
-import importlib.util
 
 import numpy as np
 import pytest
+from check_cases import needs
 
 import minitransformer as mt
 from minitransformer.testing import examine
@@ -12,10 +12,6 @@ from minitransformer.testing.hidden import Hidden
 
 X = np.array([0.5, -1.0, 2.0])
 GLOBAL = np.zeros(3)
-
-
-def needs(library):
-    return pytest.mark.skipif(importlib.util.find_spec(library) is None, reason=f"needs {library}")
 
 
 class Inner:
@@ -64,20 +60,12 @@ def of_globals():
 
 def of_a_default():
     w = np.ones(3)
-
-    def scaled(x, w=w):
-        return x * w
-
-    return scaled, w, "the default of w"
+    return lambda x, w=w: x * w, w, "the default of w"
 
 
 def of_a_default_by_name():
     w = np.ones(3)
-
-    def scaled(x, *, w=w):
-        return x * w
-
-    return scaled, w, "the default of w"
+    return lambda x, *, w=w: x * w, w, "the default of w"
 
 
 def of_a_partial_function():

@@ -1,10 +1,10 @@
 """The checker for backward passes of backward passes: ``order=2``."""
 
-import importlib.util
 import os
 
 import numpy as np
 import pytest
+from check_cases import needs
 
 from minitransformer.testing import CheckError, check, examine
 
@@ -197,12 +197,7 @@ def test_backward_passes_that_pytorch_cannot_differentiate():
     assert (report.order, report.verdict) == (2, "right")
 
 
-def is_installed(library):
-    found = importlib.util.find_spec(library)
-    return found is not None and found.origin is not None
-
-
-@pytest.mark.skipif(not is_installed("jax"), reason="needs jax")
+@needs("jax")
 def test_jax():
     import jax
     import jax.numpy as jnp
@@ -231,7 +226,7 @@ def test_jax():
     assert report.cause.startswith("the backward pass cannot be differentiated: ")
 
 
-@pytest.mark.skipif(not is_installed("autograd"), reason="needs autograd")
+@needs("autograd")
 def test_autograd():
     import autograd.numpy as anp
     from autograd.extend import defvjp, primitive

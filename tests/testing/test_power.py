@@ -126,16 +126,6 @@ def test_gradcheck_and_prove_say_what_check_says(name):
         assert (error.value.report.verdict == "wrong") == (expected == "wrong")
 
 
-@pytest.mark.parametrize("n", [3, 12, 40])
-@pytest.mark.parametrize(("part", "expected"), [(1, "kink"), (0, "right kink"), (2, "wrong"), (-1, "wrong")])
-@pytest.mark.parametrize("share", [lambda n: np.ones(n) / n, lambda n: np.eye(n)[0]], ids=["shared", "first"])
-def test_a_piece_that_shows_only_where_all_entries_rise_has_subgradients(share, part, expected, n):
-    report = verdict(
-        lambda x: np.maximum(0, x.min(keepdims=True)), lambda x, d_y: part * d_y * share(n), np.zeros(n), seed=n
-    )
-    assert report.verdict in expected.split()
-
-
 @pytest.mark.parametrize("name", SAME_WORD)
 def test_what_numpy_warns_of_inside_a_function_is_not_shown(name, recwarn):
     function, backward, x, *_ = SAME_WORD[name]

@@ -191,17 +191,6 @@ def test_a_row_of_a_mask_may_be_false_and_heads_differ():
     assert drawn(per_head, lambda mask: mask.shape == SCORES[1:] and (mask[0] != mask[1]).any())
 
 
-def test_another_missing_module_is_not_said_to_be_hypothesis(monkeypatch):
-    def missing(name):
-        raise ModuleNotFoundError("No module named 'sortedcontainers'", name="sortedcontainers")
-
-    monkeypatch.delattr(mt.testing, "strategies", raising=False)
-    monkeypatch.setattr(mt.testing.importlib, "import_module", missing)
-    with pytest.raises(ModuleNotFoundError, match="sortedcontainers") as caught:
-        _ = mt.testing.strategies
-    assert "install it with" not in str(caught.value)
-
-
 def test_ids_may_be_the_last_token_and_few_of_many():
     many = strategies.ids((60,), 9)
     assert drawn(many, lambda ids: len(np.unique(ids)) == 2)
@@ -267,17 +256,13 @@ def test_large_entries_tie_only_where_asked(inputs):
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", np.complex64])
 def test_arrays_of_a_signature_have_the_type(dtype):
-    layouts = set()
-
     @given(strategies.inputs("(B, T)", dtype=dtype))
     def typed(inputs):
         (x,) = inputs
         assert x.dtype == dtype
         assert len(np.unique(x)) == x.size
-        layouts.add((x.flags.c_contiguous, x.flags.f_contiguous, x.flags.writeable))
 
     typed()
-    assert len(layouts) > 2
     assert drawn(strategies.inputs("(B,)", dtype="complex128"), lambda inputs: (inputs[0].imag != 0).any())
 
 

@@ -295,14 +295,3 @@ def test_first_order_of_what_has_no_gradient(make_model):
 
 def test_edits_may_be_an_iterator(model):
     assert not trace(model, SOURCE, TARGET, edits=iter([SublayerOff("decoder.layers.0.cross_attention")]))[CROSS].any()
-
-
-def test_an_attention_for_which_another_function_stands_in(model):
-    def forward(x, memory, w_in, w_out, *rest, **options):
-        return x @ w_out, None
-
-    with (
-        mt.stand_ins.standing_in({mt.ops.multi_head_attention.forward: forward}),
-        pytest.raises((ValueError, RuntimeError), match="cross_attention"),
-    ):
-        trace(model, SOURCE, TARGET, edits=[HeadOff(CROSS, 0)])

@@ -113,15 +113,6 @@ def test_each_value_is_seen_once_when_its_statement_is_done():
     assert keys == [None, None, "/loops:loops.d_z"]
 
 
-def test_passes_that_are_lambdas_bind_no_names():
-    one, forward = Own(), lambda x, scale: (x * scale, (x, scale))
-    backward = lambda saved, d_y: (saved[1] * d_y, (saved[0] * d_y).sum(axis=0))  # noqa: E731
-    one.operation = mt.Operation(forward, backward, name="short")
-    found = mt.trace(one, [[1]], [[1, 2, 1]])
-    assert [line.name for line in found.step("/short").forward] == []
-    assert "d:scale" in found
-
-
 def test_an_operation_of_ones_own_is_traced_too():
     found = mt.trace(Own(), [[1]], [[1, 2, 1]])
     assert [line.name for line in found.step("/own").forward] == ["scaled", "y"]
