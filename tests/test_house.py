@@ -2,8 +2,6 @@
 
 import ast
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -193,24 +191,6 @@ def test_the_checker_finds_what_is_wrong(changes, complaint):
     found = problems(SOUND | changed)
     assert any(complaint in problem for problem in found), found
     assert len(found) == 1, found
-
-
-def test_arrays_exports_what_others_import_from_it_and_nothing_else():
-    used = set()
-    for path, source in sources_of(ROOT).items():
-        if package_of(module_name(path)) != "arrays":
-            for node in ast.walk(ast.parse(source)):
-                if isinstance(node, ast.ImportFrom) and node.module == f"{NAME}.arrays":
-                    used |= {alias.name for alias in node.names}
-    submodules = {path.stem for path in (ROOT / "arrays").glob("*.py")}
-    assert set(minitransformer.arrays.__all__) == used - submodules
-
-
-def test_importing_the_package_stays_light():
-    heavy = "{'cupy', 'torch', 'jax', 'autograd', 'matplotlib'}"
-    code = f"import sys, minitransformer; print(*{heavy} & sys.modules.keys())"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.split() == []
 
 
 def test_no_file_is_read_that_could_hold_code():

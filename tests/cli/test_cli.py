@@ -23,6 +23,7 @@ from minitransformer.apps.cli.progress import percent
 from minitransformer.arrays import namespace
 from minitransformer.data import END, START
 from minitransformer.data.vocabulary import Vocabulary
+from minitransformer.decoding import Hypothesis
 from minitransformer.tasks import build
 from minitransformer.testing import examples
 from minitransformer.training import Scores
@@ -156,6 +157,41 @@ def test_a_translation_is_one_line_that_controls_no_terminal(run, monkeypatch, i
     assert stream.buffer.getvalue() == shown
 
 
+@pytest.fixture
+def searches(run, monkeypatch):
+    """Return what is asked of searches, which find one token each time; the second text has no end."""
+    asked = []
+
+    def search(model, source, texts, beam, alpha, n_best, spread, rules):
+        asked.append((texts, beam, alpha, n_best, rules == mt.load(run).options.search))
+        return [[Hypothesis([4 + i], -1.5 - i, -2.0, place != 1) for i in range(n_best)] for place in range(len(texts))]
+
+    monkeypatch.setattr("minitransformer.apps.cli.translate.hypotheses", search)
+    return asked
+
+
+def test_options_reach_the_search_and_what_it_finds_is_written_line_by_line(run, searches, capsys, standard_input):
+    first, second = mt.load(run).target.labels[4:6]
+    assert main(["translate", str(run), "one", "two", "--beam", "3", "--alpha", "0.25"]) == 0
+    assert capsys.readouterr() == (f"{first}\n", "")
+    standard_input(b"one\n\nthree\n")
+    assert main(["translate", str(run)]) == 0
+    out, err = capsys.readouterr()
+    assert out == f"{first}\n\n{first}\n"
+    assert re.search(r"translate: line 3: .*\b1 token$", err, re.M)
+    standard_input(b"one\n\nthree\n")
+    assert main(["translate", str(run), "--beam", "2", "--n-best", "2"]) == 0
+    rows = [
+        f"{line}\t{score}\t{word}" for line in "13" for score, word in (("-1.500000", first), ("-2.500000", second))
+    ]
+    assert capsys.readouterr().out.splitlines() == rows
+    assert searches == [
+        (["one two"], 3, 0.25, 1, True),
+        (["one", "three"], 1, 0.6, 1, True),
+        (["one", "three"], 2, 0.6, 2, True),
+    ]
+
+
 def test_translate_names_unknown_tokens_and_translates_nothing(run, capsys, standard_input):
     assert main(["translate", str(run), "four hundred and blurble"]) == 2
     out, err = capsys.readouterr()
@@ -183,10 +219,19 @@ def test_a_share_is_rounded_but_never_to_none_or_all(share, words):
     assert percent(share, 2) == words
 
 
-def test_attention(run, tmp_path, refused):
-    picture = tmp_path / "maps.png"
+def test_attention(run, tmp_path, monkeypatch, capsys, refused):
+    picture, drawn = tmp_path / "maps.png", []
     assert main(["attention", str(run), "forty-two", "--out", str(picture)]) == 0
     assert picture.read_bytes().startswith(PNG)
+    monkeypatch.setattr(
+        "minitransformer.apps.plots.attention_maps", lambda *given, **named: drawn.append((given, named))
+    )
+    assert main(["attention", str(run), "forty", "-", "two"]) == 0
+    ((_, source, target, path, title), named) = drawn.pop()
+    assert source == ["forty", "-", "two", "<end>"]
+    assert named == {"target_input": ["<start>", *target[:-1]]}
+    assert (path, title.split("  →  ")[0]) == (run / "attention-forty-two.png", "forty - two")
+    assert str(path) in capsys.readouterr().out
     message = refused("attention", run, "one", "--out", tmp_path / "maps.txt")
     assert all(words in message for words in ("--out", ".png", "maps.txt"))
 

@@ -4,7 +4,6 @@ import csv
 import json
 import os
 import re
-from configparser import ConfigParser
 from pathlib import Path
 
 import pytest
@@ -195,24 +194,16 @@ def test_verdicts_as_json_for_other_graders(week_5, capfd):
     assert sorted(Path("class").rglob("*")) == before
 
 
-def test_the_files_for_other_services_are_what_the_package_asks_for(tmp_path, monkeypatch, capfd):
-    settings = ConfigParser()
-    settings.read(ROOT / "setup.cfg", encoding="utf-8")
-    [line] = [line for line in (ROOT / ".binder" / "requirements.txt").read_text().splitlines() if line[0] != "#"]
-    assert re.fullmatch(r"-e \.\[(\w+)\]", line)[1] in settings["options.extras_require"]
-    assert settings["options"]["python_requires"] == ">=3.11"
-    assert re.fullmatch(r"python-3\.1[1-9]\n", (ROOT / ".binder" / "runtime.txt").read_text())
-    # The workflow's own commands, on a right and on an open exercise.
+def test_the_workflow_of_the_guide_checks_and_grades(week_5, capfd):
     guide = (ROOT / "docs" / "guides" / "teach-a-course.md").read_text(encoding="utf-8")
     workflow = guide[guide.index("name: grade") :]
     check, grade = (line.split() for line in re.findall(r"minitransformer ((?:learn|course) .*--.*)", workflow)[:2])
-    for text, status in ((find("softmax-backward").solution, 0), (find("softmax-backward").text, 1)):
-        path = tmp_path / "my-exercises" / find("softmax-backward").file
+    exercise = find("softmax-backward")
+    for text, status in ((exercise.solution, 0), (exercise.text, 1)):
+        path = Path("my-exercises", exercise.file)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-        monkeypatch.chdir(tmp_path)
         assert main(check) == status
-    (tmp_path / "class").mkdir()
-    (tmp_path / "my-exercises").rename(tmp_path / "class" / "ada")
+    Path("my-exercises").rename("class/Ada/week-3")
     assert main(grade[: grade.index(">>")]) == 0
-    assert re.search(r"^ada   0 of \d+   open: softmax-backward", capfd.readouterr().out, re.MULTILINE)
+    assert re.search(r"^Ada .* open: softmax-backward", capfd.readouterr().out, re.MULTILINE)

@@ -96,28 +96,20 @@ def test_a_function_of_tensors_needs_no_backward_pass(gradcheck):
     assert re.search(r"^no leading axes +right", out, re.M)
 
 
-def test_an_error_of_the_function_is_shown(gradcheck):
-    status, out, _ = gradcheck("own_layers:fails", *SIGNATURE, "--backward", "own_layers:backward")
+def test_an_error_of_the_function_is_shown_with_its_lines_and_its_cause(gradcheck):
+    status, out, _ = gradcheck("own_layers:fails_later", *SIGNATURE, "--backward", "own_layers:backward")
     assert status == 1
     assert re.search(r"^views +an error$", out, re.M)
     assert "RuntimeError: no such luck" in out
-    assert 'own_layers.py", line 16' in out
+    assert out.count('own_layers.py", line 16') == out.count("ValueError: later") > 0
     assert "minitransformer" not in out
 
 
 def test_a_wrong_number_of_arguments_is_one_line(gradcheck):
     status, out, _ = gradcheck("own_layers:project", "--signature", "(B, T)", "--backward", "own_layers:backward")
     assert status == 1
-    assert re.search(r"^views: TypeError: project\(\) missing 1 required positional argument: 'w'$", out, re.M)
+    assert re.search(r"^views: TypeError: .*'w'$", out, re.M)
     assert "File" not in out
-
-
-def test_the_cause_of_an_error_is_shown(gradcheck):
-    _, out, _ = gradcheck("own_layers:fails_later", *SIGNATURE, "--backward", "own_layers:backward")
-    assert "RuntimeError: no such luck" in out
-    assert "ValueError: later" in out
-    assert out.count('own_layers.py", line 16') == out.count("ValueError: later") > 0
-    assert 'own_function.py"' not in out
 
 
 def test_the_package_of_bfloat16_is_loaded(gradcheck, monkeypatch):

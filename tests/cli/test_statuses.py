@@ -16,9 +16,9 @@ from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.cli.options import describe, read_configuration
 from minitransformer.arrays import BackendError
 from minitransformer.data import MissingExtraError, TextError, UnknownTokenError
-from minitransformer.decoding import PAPER, Diverged, Hypothesis
-from minitransformer.sharding import ALONE, ProcessLostError
-from minitransformer.training import RunError, Sample, Scores
+from minitransformer.decoding import Diverged
+from minitransformer.sharding import ProcessLostError
+from minitransformer.training import RunError, Scores
 
 
 def ending(monkeypatch, command, what):
@@ -105,88 +105,6 @@ def test_the_array_library_is_the_one_that_was_asked_for(monkeypatch):
 # Files
 
 
-# Options of decoding and measuring
-
-
-NAMES = ("<pad>", "<start>", "<end>", "a", "b", "c", "d")
-
-
-class Target(SimpleNamespace):
-    tokens = labels = NAMES
-
-    def decode(self, ids):
-        return " ".join(self.tokens[i] for i in ids)
-
-
-@pytest.fixture
-def loaded(monkeypatch):
-    """Let commands load a run that is made up; return what they asked for."""
-    task = SimpleNamespace(
-        title="a task", noun="texts", measures=("bleu",), normalise_input=str.lower, name="task", decoder_only=False
-    )
-    data = SimpleNamespace(bleu_tokenize="none")
-    trained = SimpleNamespace(
-        model="model", transformer="model", task=task, source="source", target=Target(), weights="last",
-        checkpoint=SimpleNamespace(state={"step": 7}), options=SimpleNamespace(data=data, search=PAPER),
-    )  # fmt: skip
-    asked = {}
-
-    def load(folder, weights, report, ranks):
-        asked["weights"] = weights
-        return trained
-
-    monkeypatch.setattr("minitransformer.apps.cli.run_options.load", load)
-    translate, evaluate = COMMANDS["translate"], COMMANDS["evaluate"]
-
-    def search(model, source, texts, beam, alpha, n_best, spread, rules):
-        assert rules == PAPER
-        asked["search"] = (texts, beam, alpha, n_best)
-        best = [Hypothesis([3 + i], -1.5 - i, -2.0, i == 0) for i in range(n_best)]
-        return [best if text != "endless" else [best[0]._replace(finished=False)] for text in texts]
-
-    def measured(model, source, target, pairs, *options):
-        asked["evaluate"] = (pairs, *options)
-        return Scores(2 / 15, 0.5, 1.25, [Sample("s", ["t"], "x")])
-
-    monkeypatch.setattr(translate, "hypotheses", search)
-    monkeypatch.setattr(translate, "check_sentence", lambda *_: None)
-    monkeypatch.setattr(evaluate, "evaluate", measured)
-    return asked
-
-
-def test_the_options_of_translate_reach_the_search(loaded, capsys, monkeypatch):
-    assert main(["translate", "run", "ONE", "text", "--beam", "3", "--alpha", "0.25", "--weights", "best"]) == 0
-    assert loaded["search"] == (["one text"], 3, 0.25, 1)
-    assert loaded["weights"] == "best"
-    assert capsys.readouterr().out == "a\n"
-    assert main(["translate", "run", "one"]) == 0
-    assert loaded["search"] == (["one"], 1, 0.6, 1)
-    assert loaded["weights"] is None
-    capsys.readouterr()
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"one\n\nendless\n")))
-    assert main(["translate", "run"]) == 0
-    captured = capsys.readouterr()
-    assert captured.out == "a\n\na\n"
-    assert re.search(r"translate: line 3: .*\b1 token$", captured.err, re.M)
-
-
-def test_several_translations_have_number_and_score(loaded, capsys, monkeypatch):
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"one\n\nthree\n")))
-    assert main(["translate", "run", "--beam", "2", "--n-best", "2"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines == ["1\t-1.500000\ta", "1\t-2.500000\tb", "3\t-1.500000\ta", "3\t-2.500000\tb"]
-
-
-def test_the_options_of_evaluate_reach_it(loaded, tmp_path):
-    (tmp_path / "text.tsv").write_text("ONE\tEins\n")
-    options = ["--source", f"{tmp_path}/text.tsv", "--beam", "3", "--alpha", "0.25"]
-    assert main(["evaluate", "run", *options]) == 0
-    assert loaded["evaluate"] == ([("one", "Eins")], ("bleu",), 3, 0.25, "none", ALONE, PAPER)
-    assert main(["evaluate", "run", *options, "--bleu-tokenize", "13a"]) == 0
-    assert loaded["evaluate"][-3] == "13a"
-    assert main(["evaluate", "run", "--reference", "x"]) == 2
-
-
 # What a training says
 
 
@@ -243,21 +161,6 @@ def test_options_without_effect_are_refused(tmp_path):
 
 
 # Exercises and proofs
-
-
-def test_maps_are_named_by_what_the_decoder_read(loaded, monkeypatch, tmp_path, capsys):
-    drawn = []
-    monkeypatch.setattr(
-        "minitransformer.apps.plots.attention_maps", lambda *values, **options: drawn.append((values, options))
-    )
-    maps = ("maps", ["a", "<end>"], ["b", "c", "<end>"], "b c")
-    monkeypatch.setattr(COMMANDS["attention"], "translate_with_maps", lambda trained, text: maps)
-    for options, path in (([], tmp_path / "attention-a-b.png"), (["--out", f"{tmp_path}/p.png"], tmp_path / "p.png")):
-        assert main(["attention", f"{tmp_path}", "A", "b", *options]) == 0
-        (_, source, target, where, title), named = drawn.pop()
-        assert (source, target, where, title) == (["a", "<end>"], ["b", "c", "<end>"], path, "a b  →  b c")
-        assert named == {"target_input": ["<start>", "b", "c"]}
-        assert str(path) in capsys.readouterr().out
 
 
 def test_the_word_error_rate_is_the_share_of_wrong_words():

@@ -8,7 +8,8 @@ import unicodedata
 import pytest
 
 from minitransformer.apps.cli import main
-from minitransformer.training import RunFolder, evaluate, load
+from minitransformer.sharding import ALONE
+from minitransformer.training import RunFolder, Sample, Scores, evaluate, load
 
 MODEL = [
     *("--d-model", "16", "--n-heads", "2", "--n-layers", "1", "--d-ff", "24", "--warmup-steps", "4", "--workers", "1"),
@@ -95,6 +96,22 @@ def test_evaluate_on_files(run, files, capsys):
         f"✗ {line}" for line in (files / "test.en").read_text().splitlines()
     ]
     assert main(["evaluate", str(run), "--reference", "x"]) == 2
+
+
+def test_the_options_of_evaluate_reach_it(run, files, monkeypatch):
+    asked = []
+
+    def evaluate(model, source, target, *given):
+        asked.append(given)
+        return Scores(0.25, 0.5, 1.25, [Sample("s", ["t"], "x")])
+
+    monkeypatch.setattr("minitransformer.apps.cli.evaluate.evaluate", evaluate)
+    text = ["--source", f"{files}/test.en", "--reference", f"{files}/test.de"]
+    assert main(["evaluate", str(run), *text, "--beam", "3", "--alpha", "0.25"]) == 0
+    assert main(["evaluate", str(run), *text, "--bleu-tokenize", "none"]) == 0
+    pairs = [(line, line.upper()) for line in (files / "test.en").read_text().splitlines()]
+    rules, measures = load(RunFolder(run)).options.search, ("bleu", "chrf")
+    assert asked == [(pairs, measures, 3, 0.25, "13a", ALONE, rules), (pairs, measures, 1, 0.6, "none", ALONE, rules)]
 
 
 def test_translate_keeps_lines_and_gives_the_best_of_a_beam(run, capsys, standard_input):
