@@ -59,6 +59,7 @@ def test_numbers_come_out():
 def test_repr_shows_the_values():
     assert repr(mt.Tensor([1.0, 2.5])) == "Tensor([1. , 2.5])"
     assert repr(leaf([1.0])) == "Tensor([1.], requires_grad=True)"
+    assert repr(mt.Tensor([[1.0, 2.0], [3.0, 4.0]])) == "Tensor([[1., 2.],\n        [3., 4.]])"
 
 
 @pytest.mark.parametrize("data", [[1, 2], [True], np.arange(3), np.zeros(2, dtype=bool), 1])
@@ -469,10 +470,6 @@ def test_backward_of_a_leaf():
     y = leaf(1.5)
     y.backward()
     assert y.grad == 1
-
-
-def test_the_rows_of_a_printed_matrix_stand_below_each_other():
-    assert repr(mt.Tensor([[1.0, 2.0], [3.0, 4.0]])) == "Tensor([[1., 2.],\n        [3., 4.]])"
 
 
 def test_concatenate_takes_lists_and_is_named_in_messages():

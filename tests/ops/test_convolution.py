@@ -5,7 +5,6 @@ import pytest
 from passes import convolution, feed_forward, linear
 
 import minitransformer as mt
-from minitransformer.testing import gradcheck
 
 pytestmark = pytest.mark.filterwarnings("error")
 RNG = np.random.default_rng(13)
@@ -106,41 +105,3 @@ def test_a_shift_of_the_sentence_shifts_the_outputs():
     y, _ = convolution.forward(np.concatenate([x, zeros], axis=1), weight)
     shifted, _ = convolution.forward(np.concatenate([zeros, x], axis=1), weight)
     np.testing.assert_allclose(shifted[:, 2:], y[:, :-2], rtol=0, atol=1e-15)
-
-
-def test_one_layer_used_twice():
-    x, weight, bias = (RNG.normal(size=s) for s in ((B, 4, D), (2, D, D), (D,)))
-
-    def twice(x, weight, bias):
-        for _ in range(2):
-            x = mt.ops.convolution(x, weight, bias, causal=True, dilation=2).tanh()
-        return x
-
-    gradcheck(twice, (x, weight, bias))
-
-
-@pytest.mark.parametrize("sizes", [(0, T, D, E), (B, 0, D, E), (B, T, 0, E), (B, T, D, 0), (1, 1, 1, 1)])
-def test_axes_of_length_zero_and_one(sizes):
-    batch, length, d_in, d_out = sizes
-    x, weight, bias = np.ones((batch, length, d_in)), np.ones((3, d_in, d_out)), np.full(d_out, 0.5)
-    y, saved = convolution.forward(x, weight, bias)
-    np.testing.assert_array_equal(y[:, :1], np.full((batch, min(length, 1), d_out), min(length, 2) * d_in + 0.5))
-    assert [g.shape for g in convolution.backward(saved, y)] == [x.shape, weight.shape, bias.shape]
-    np.testing.assert_array_equal(convolution.composed(*map(mt.Tensor, (x, weight, bias))).numpy(), y)
-
-
-def test_an_even_kernel_must_be_causal():
-    x, weight = np.zeros((B, T, D)), np.zeros((4, D, E))
-    with pytest.raises(
-        ValueError, match=r"convolution: a kernel of even size 4 has no middle: use an odd size, or caus"
-    ):
-        convolution.forward(x, weight)
-    assert convolution.forward(x, weight, causal=True)[0].shape == (B, T, E)
-
-
-@pytest.mark.parametrize("wrong", [0, -1, 1.0, True, None])
-def test_the_dilation_is_a_whole_number_of_at_least_one(wrong):
-    message = f"convolution: dilation .*found {wrong}"
-    with pytest.raises(ValueError, match=message):
-        convolution.forward(np.zeros((B, T, D)), np.zeros((3, D, E)), dilation=wrong)
-    assert convolution.forward(np.zeros((B, T, D)), np.zeros((3, D, E)), dilation=np.int64(2))[0].shape == (B, T, E)

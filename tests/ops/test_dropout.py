@@ -32,11 +32,6 @@ def test_the_gradient_has_the_same_mask_and_scale(example, data):
         assert not np.shares_memory(d_residual, d)
 
 
-def test_a_residual_of_another_shape_is_refused():
-    with pytest.raises(ValueError, match=r"dropout: x of shape \(2, 3\) and a residual of shape \(3,\) do not match"):
-        dropout.forward(np.ones((2, 3)), 0.5, np.random.default_rng(0), np.ones(3))
-
-
 def test_without_dropout_everything_passes():
     x = np.arange(6.0).reshape(2, 3)
     y, saved = dropout.forward(x, 0.0, np.random.default_rng(0))
@@ -73,13 +68,6 @@ def test_the_generator_alone_decides():
     b = [dropout.forward(x, 0.5, second)[0] for _ in range(2)]
     np.testing.assert_array_equal(a, b)
     assert (a[0] != a[1]).any()
-
-
-@pytest.mark.parametrize("shape", [(), (0,), (1,), (3, 0), (1, 1)])
-def test_axes_of_length_zero_and_one(shape):
-    y, saved = dropout.forward(np.ones(shape), 0.5, np.random.default_rng(4))
-    assert np.shape(y) == shape
-    assert np.shape(dropout.backward(saved, np.ones(shape))[0]) == shape
 
 
 def test_float32_stays_float32():
