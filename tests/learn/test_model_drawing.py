@@ -8,7 +8,6 @@ from minitransformer.apps.cli.model_drawing import ASCII, draw_model
 from minitransformer.apps.learn import find
 from minitransformer.apps.learn.model import PARTS, fill_stacks
 from minitransformer.apps.learn.model.stacks import STACKS
-from minitransformer.apps.plots.own_parts import parts_figure
 
 LATER = {name for name in PARTS if find(name).file.startswith("11-after-2017")}
 PAPER = {*PARTS} - LATER
@@ -86,13 +85,3 @@ def test_a_terminal_without_lines_gets_ascii(stacks):
     for encoding in ("cp1252", "ascii", None):
         assert draw_model(stacks, 80, encoding) == draw_model(stacks, 80, "utf-8").translate(ASCII)
     draw_model(stacks, 80, None).encode("ascii")
-
-
-@by_kind
-def test_a_picture_shows_the_same(stacks):
-    shown = [text.get_text() for text in parts_figure(stacks).axes[0].texts]
-    owners = [row.owner for row in rows_of(stacks) if row.owner]
-    assert {row.text for row in rows_of(stacks) if row.owner} <= {*shown}
-    assert any(f"{owners.count('yours')} of {len(owners)} parts" in text for text in shown)
-    assert any(f"{owners.count('wrong')} wrong" in text for text in shown) == ("wrong" in owners)
-    assert ("cross-attention" in shown) == ("keys and values" in shown) == ("encoder" in stacks)

@@ -158,7 +158,7 @@ def test_everything_can_be_read(figures, name):
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_curves_can_be_told_apart(figures, name):
+def test_curves_can_be_told_apart_and_seen_whole(figures, name):
     for axes in figures[name].axes:
         handles, labels = axes.get_legend_handles_labels()
         looks = [
@@ -167,6 +167,12 @@ def test_curves_can_be_told_apart(figures, name):
             if hasattr(one, "get_marker")
         ]
         assert len({*looks}) == len(looks) or "smoothed" in labels  # one colour, pale and full
+        low, high = sorted(axes.get_ylim())
+        for line in axes.lines:
+            if line.get_linestyle() == "-" and line.get_transform().contains_branch_seperately(axes.transData)[1]:
+                y = line.get_xydata()[:, 1]
+                y = y[np.isfinite(y)]
+                assert ((low <= y + 1e-6 * (high - low)) & (y <= high + 1e-6 * (high - low))).all()
 
 
 # ---------------------------------------------------------------------------------------------------------------------

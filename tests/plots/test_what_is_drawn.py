@@ -5,9 +5,10 @@ import os
 
 import numpy as np
 import pytest
-from matplotlib import colormaps
+from matplotlib import colormaps, rc_context
 from matplotlib.figure import Figure
 
+from minitransformer.apps.plots.colours import use_style
 from minitransformer.apps.plots.fonts import face_for
 from minitransformer.apps.plots.heatmap import draw, name_columns, name_rows, text_inches
 from minitransformer.apps.plots.saving import save
@@ -28,11 +29,18 @@ def test_where_names_are_thinned_out_each_stands_at_its_own_row_or_column():
         assert max(ticks) >= len(names) - 2
 
 
-def test_a_picture_as_svg_is_the_same_file_each_time(tmp_path):
+def save_as_tutorials_do(figure, path, dpi):
+    with rc_context():
+        use_style()
+        figure.savefig(path, metadata={"Date": None})
+
+
+@pytest.mark.parametrize("write", [save, save_as_tutorials_do])
+def test_a_picture_as_svg_is_the_same_file_each_time(tmp_path, write):
     for name in ("one.svg", "two.svg"):
         figure = Figure(figsize=(1, 1))
         figure.add_subplot().plot([0, 1], [0, 1], clip_on=True)
-        save(figure, tmp_path / name, dpi=50)
+        write(figure, tmp_path / name, dpi=50)
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
 
 
