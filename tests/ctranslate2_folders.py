@@ -1,12 +1,14 @@
 """Small folders of CTranslate2, written without it."""
 
 import json
+import re
 import struct
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+from slow_models import waves
 
 D, F, HEADS = 8, 12, 2
 TOKENS = ("<blank>", "<s>", "</s>", *(f"word{i}" for i in range(9)), "<unk>")
@@ -40,6 +42,41 @@ def variables(seed=0, n_layers=1):
         options = {"num_heads": np.int16(HEADS), "pre_norm": np.int8(1), "activation": np.int8(0)}
         found |= {f"{stack}/{name}": np.asarray(value) for name, value in options.items()}
     return found
+
+
+def of_both(**numbers):
+    return {f"{stack}/{name}": np.asarray(np.int8(value)) for stack in ("encoder", "decoder")
+            for name, value in numbers.items()}  # fmt: skip
+
+
+def positions(encoder, decoder):
+    tables = {"encoder": encoder, "decoder": decoder}
+    return {f"{stack}/position_encodings/encodings": table.astype("f4") for stack, table in tables.items()}
+
+
+INTERLEAVED = waves(40, D)[:, [0, 4, 1, 5, 2, 6, 3, 7]]
+LEARNED = np.sin(np.arange(40.0 * D) ** 2).reshape(40, D)
+CONFIGURATIONS = {
+    "as OpenNMT-tf has it": ({}, {}),
+    "post-norm, swish, an epsilon": (of_both(pre_norm=0, activation=2), {"layer_norm_epsilon": 0.5}),
+    "gelu, sources end": (of_both(activation=3), {"add_source_eos": True}),
+    "gelu by tanh, not scaled": (of_both(activation=1, scale_embeddings=0), {}),
+    "quick gelu, another start": (of_both(activation=4), {"decoder_start_token": "word3"}),
+    "interleaved positions": (positions(INTERLEAVED, INTERLEAVED), {}),
+    "learned positions": (positions(LEARNED, LEARNED[::-1]), {}),
+    "the decoder starts from zeros": ({"decoder/start_from_zero_embedding": np.asarray(np.int8(1))}, {}),
+    "half precision": ({"decoder/projection/bias": variables()["decoder/projection/bias"].astype("f2")}, {}),
+    "no biases of attention, no final norm": (re.compile("attention/linear.*bias|coder/layer_norm"), {}),
+}  # fmt: skip
+"""What differs from `variables`, or which of them are left out, and from `CONFIG`."""
+
+
+def configured(name):
+    """Return the variables of a configuration, and its changes of ``config.json``."""
+    (changes, config), values = CONFIGURATIONS[name], variables(n_layers=2)
+    if isinstance(changes, re.Pattern):
+        return {name: value for name, value in values.items() if not changes.search(name)}, config
+    return values | changes, config
 
 
 def text(value):

@@ -7,7 +7,8 @@ from itertools import product
 import numpy as np
 import pytest
 import slow_models
-from ctranslate2_folders import CONFIG, TOKENS, variables
+from ctranslate2_folders import CONFIG, TOKENS, configured, variables
+from ctranslate2_folders import CONFIGURATIONS as CT2_CONFIGURATIONS
 from ctranslate2_folders import write_folder as write_ctranslate2
 from decoder_folders import CONFIGS, SLOW_PAIRS, SPECIAL, WORDS, tensors, without_tokenizers
 from decoder_folders import write_folder as write_decoder
@@ -132,35 +133,10 @@ def open_ctranslate2(folder, values, config=None, there=TOKENS, **how):
     return read_ctranslate2(folder), lambda *ids: slow_models.ctranslate2(CONFIG | (config or {}), values, *ids)
 
 
-def of_both(**numbers):
-    return {f"{stack}/{name}": np.asarray(np.int8(value)) for stack in ("encoder", "decoder")
-            for name, value in numbers.items()}  # fmt: skip
-
-
-def positions(encoder, decoder=None):
-    return {f"{stack}/position_encodings/encodings": np.asarray(table, "f4") for stack, table in
-            (("encoder", encoder), ("decoder", encoder if decoder is None else decoder))}  # fmt: skip
-
-
-INTERLEAVED = slow_models.waves(9, 8)[:, [0, 4, 1, 5, 2, 6, 3, 7]]
-LEARNED = np.sin(np.arange(72.0) ** 2).reshape(9, 8)
-OF_CTRANSLATE2 = {
-    "as OpenNMT-tf has it": ({}, {}),
-    "post-norm, swish, an epsilon": (of_both(pre_norm=0, activation=2), {"layer_norm_epsilon": 0.5}),
-    "gelu, sources end": (of_both(activation=3), {"add_source_eos": True}),
-    "gelu by tanh, not scaled": (of_both(activation=1, scale_embeddings=0), {}),
-    "quick gelu, another start": (of_both(activation=4), {"decoder_start_token": "word3"}),
-    "interleaved positions": (positions(INTERLEAVED), {}),
-    "learned positions": (positions(LEARNED, LEARNED[::-1]), {}),
-    "the decoder starts from zeros": ({"decoder/start_from_zero_embedding": np.asarray(np.int8(1))}, {}),
-    "half precision": ({"decoder/projection/bias": variables()["decoder/projection/bias"].astype("f2")}, {}),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", OF_CTRANSLATE2)
+@pytest.mark.parametrize("name", CT2_CONFIGURATIONS)
 def test_ctranslate2_with_each_option(tmp_path, name):
-    changes, config = OF_CTRANSLATE2[name]
-    published, slow = open_ctranslate2(tmp_path / "there", variables(n_layers=2) | changes, config)
+    values, config = configured(name)
+    published, slow = open_ctranslate2(tmp_path / "there", values, config)
     start = None if "zeros" in name else TOKENS.index((CONFIG | config)["decoder_start_token"])
     rows = rows_of(published.source, TOKENS, None, start, 2, 12)
     if start is None:
