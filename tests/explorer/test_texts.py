@@ -9,13 +9,6 @@ from minitransformer.apps.explorer import RequestError
 from minitransformer.data import END, UNKNOWN
 
 TEXT = "x1 = "
-OWN = "decoder.layers.0.self_attention"
-STEP = f"{OWN}/multi_head_attention"
-
-
-@pytest.fixture(scope="module")
-def trace(text_session):
-    return text_session.trace({"text": TEXT})
 
 
 def test_no_measurement_writes_what_no_translation_writes(text_session, monkeypatch):

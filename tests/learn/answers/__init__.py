@@ -2,7 +2,7 @@
 
 A wrong answer is one that a learner may well give. Most are edits of the solution: those that the checks know stand in
 ``mistakes.toml`` beside the exercises, others in this folder's lists, in the same notation. An answer that
-cannot be written as an edit is a function; each subject has a file. The expected feedback is some words, or a pattern.
+cannot be written as an edit is a function. The expected feedback is some words, or a pattern.
 """
 
 from __future__ import annotations
