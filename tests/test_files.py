@@ -34,19 +34,17 @@ BAD_TOML = {
 
 @pytest.mark.parametrize(("content", "why"), BAD_JSON.values(), ids=BAD_JSON)
 def test_what_is_not_json_is_refused(tmp_path, content, why):
-    path = tmp_path / "bad.json"
-    path.write_bytes(content)
-    with pytest.raises(FileError, match=rf"bad\.json cannot be read as JSON: .*{why}") as error:
-        read_json(path)
+    (tmp_path / "bad.json").write_bytes(content)
+    with pytest.raises(FileError, match=rf"bad\.json .*{why}") as error:
+        read_json(tmp_path / "bad.json")
     assert len(str(error.value)) < 500
 
 
 @pytest.mark.parametrize(("content", "why"), BAD_TOML.values(), ids=BAD_TOML)
 def test_what_is_not_toml_is_refused(tmp_path, content, why):
-    path = tmp_path / "bad.toml"
-    path.write_bytes(content)
-    with pytest.raises(FileError, match=rf"bad\.toml cannot be read as TOML: .*{why}"):
-        read_toml(path)
+    (tmp_path / "bad.toml").write_bytes(content)
+    with pytest.raises(FileError, match=rf"bad\.toml .*{why}"):
+        read_toml(tmp_path / "bad.toml")
 
 
 def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path):

@@ -82,13 +82,6 @@ def test_train_says_what_it_does_and_how_it_went(training):
     assert "tokens/s" in err
 
 
-def test_a_run_gets_a_folder_of_its_own(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    for name in ("copy", "copy-2"):
-        assert main(["train", "copy", *SMALL, "--steps", "2", "--evaluate-every", "2"]) == 0
-        assert capsys.readouterr().out.splitlines()[-1] == f"the run is in {os.path.join('runs', name)}"
-
-
 def test_a_run_folder_holds_what_it_should(run):
     names = {path.relative_to(run).as_posix() for path in run.rglob("*") if path.is_file()}
     remembered = range(0, 9, 1 if mt.backend() == "numpy" else 10)

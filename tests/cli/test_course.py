@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from minitransformer.apps.cli import main
-from minitransformer.apps.learn import bank, find
+from minitransformer.apps.learn import find
 from minitransformer.apps.learn.course import weeks
 from minitransformer.apps.learn.grading import weights_of
 
@@ -101,14 +101,6 @@ def test_what_is_printed_of_a_class(told, week_5):
     equal = out.partition("same code")[2]
     assert re.search(r"Ada, Cy, .*sinusoidal-positions", equal)
     assert "Ben" not in equal  # only short answers
-
-
-def test_at_most_four_exercises_are_named(told, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    hand_in(Path("class"), "Ada", product_rule=None)
-    line = " ".join(re.search(r"^Ada.*(?:\n .*)*", grade(told), re.M)[0].split())
-    names = [exercise.name for exercise in bank() if exercise.name != "product-rule"]
-    assert line == f"Ada 1 of {len(bank())} missing: {', '.join(names[:4])} and {len(names) - 4} more"
 
 
 def test_verdicts_and_feedback_say_what_was_wrong(told, week_5):

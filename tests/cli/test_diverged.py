@@ -21,14 +21,6 @@ def wild(tmp_path_factory):
     return folder
 
 
-def test_a_measurement_stops_the_training(tmp_path, capsys):
-    with np.errstate(all="ignore"):
-        assert main(["train", *WILD, "--evaluate-every", "1", "--out", str(tmp_path / "run")]) == 1
-    said = capsys.readouterr().err
-    assert "minitransformer train: " in said
-    assert "--clip" in said
-
-
 @pytest.mark.parametrize("words", [["resume"], ["evaluate"], ["translate"], ["translate", "--beam", "3"]])
 def test_it_is_said_in_a_line(wild, capsys, words):
     name, *options = words

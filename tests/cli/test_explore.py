@@ -1,11 +1,9 @@
 """The command that opens a trained model in the browser, or saves a sentence."""
 
-import io
 import re
 import threading
 import urllib.request
 import webbrowser
-from contextlib import redirect_stderr, redirect_stdout
 
 import pytest
 
@@ -15,16 +13,10 @@ from minitransformer.apps.explorer.bundle import page_files
 from minitransformer.apps.explorer.reading import Reading
 from minitransformer.training import RunFolder, load
 
-SIZES = ["--d-model", "8", "--n-heads", "2", "--n-layers", "1", "--d-ff", "8", "--steps", "1", "--evaluate-every", "1"]
-DATA = ["--batch-tokens", "64", "--train-pairs", "20", "--held-out", "4"]
 
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("explore") / "copy"
-    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-        assert main(["train", "copy", *SIZES, *DATA, "--out", str(folder)]) == 0
-    return str(folder)
+@pytest.fixture
+def run(small_run):
+    return str(small_run)
 
 
 def stop_at_once(monkeypatch, during=lambda server: None):

@@ -9,22 +9,10 @@ import pytest
 from minitransformer.apps.cli import main
 from minitransformer.console import counted
 
-TINY = [
-    *("reverse", "--d-model", "4", "--n-heads", "2", "--n-layers", "1", "--d-ff", "4", "--steps", "1"),
-    *("--train-pairs", "40", "--held-out", "2", "--batch-tokens", "64", "--workers", "1"),
-]
-
-
-@pytest.fixture(scope="module")
-def original(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("original") / "run"
-    assert main(["train", *TINY, "--out", str(folder)]) == 0
-    return folder
-
 
 @pytest.fixture
-def run(original, tmp_path):
-    return shutil.copytree(original, tmp_path / "run")
+def run(small_run, tmp_path):
+    return shutil.copytree(small_run, tmp_path / "run")
 
 
 def edit(run, **changes):

@@ -15,8 +15,7 @@ from minitransformer.apps.cli import main, text_runs
 from minitransformer.apps.cli.pictures import translate_with_maps
 from minitransformer.apps.learn import find
 from minitransformer.apps.learn.model import PARTS
-from minitransformer.data import START, Trigram, Words
-from minitransformer.tasks import characters
+from minitransformer.data import START, Trigram
 from minitransformer.training import RunFolder, TextScores, TrainedRun, evaluate_text
 from minitransformer.training.yardsticks import trigram_bits
 
@@ -184,20 +183,6 @@ def test_scores_of_texts_in_words(share):
         "1.235 bits per character on 12,345 held-out characters",
         f"{100 * share:.1f} % of the words have the highest score, given those before them",
     ]
-
-
-def test_tokens_that_are_not_characters_are_called_tokens(training, drawing, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(characters, "RawCharacters", Words)
-    monkeypatch.setattr(text_runs, "LENGTH", 40)
-    path, run = str(training[0].parent / "b.py"), str(tmp_path / "run")
-    with drawing():
-        trained = said(capsys, "train", "characters", *SMALL, "--out", run, "--text", path)[1]
-    measured, again = (said(capsys, "evaluate", run, *given)[1] for given in ((), ("--source", path)))
-    for out in (trained, measured, again):
-        assert " % of the tokens have the highest score, given those before them\n" in out
-        assert "character by character" not in out
-    assert "in 32 texts of 40 tokens\n" in measured
-    assert f" bits per character on {len(Path(path).read_text()) - 1} characters\n" in again  # which are not held out
 
 
 def test_evaluate_compares_less_without_the_training_text(run, capsys, training, monkeypatch):

@@ -32,11 +32,3 @@ def test_its_numbers_are_those_of_the_project():
         assert (
             0.8 * len(mt.learn.bank()) <= int(n) <= len(mt.learn.bank())
         )  # a round number, which one more leaves true
-
-
-def test_the_packages_are_all_there():
-    contributing = (ROOT / "docs" / "contributing.md").read_text(encoding="utf-8")
-    packages = set(re.findall(r"^\| \[`([a-z]+)/`\]", contributing, re.M))
-    package = Path(mt.__file__).parent
-    found = {path.parent.name for path in (*package.glob("*/__init__.py"), *package.glob("apps/*/__init__.py"))}
-    assert packages | {"apps"} == found

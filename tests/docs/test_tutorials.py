@@ -144,11 +144,6 @@ def notebook(tutorial: Path) -> list[dict]:
     return [cell for cell in read["cells"] if cell["cell_type"] == "code"]
 
 
-@by_exercise
-def test_an_exercise_leads_to_a_section_that_is_there(exercise):
-    assert section(exercise.tutorial)
-
-
 @by_tutorial
 def test_a_tutorial_asks_for_an_exercise_where_the_exercise_leads_to(tutorial):
     places = {exercise.name: exercise.tutorial for exercise in bank()}
