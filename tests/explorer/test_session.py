@@ -138,7 +138,6 @@ def test_what_cannot_be_answered_is_refused(session, trace, name, body, named):
     with pytest.raises(RequestError) as refused:
         session.answer(name, body)
     assert all(word in str(refused.value) for word in named)
-    assert len(str(refused.value)) <= 605
 
 
 HEAD_OFF = {"kind": "head_off", "step": f"{CROSS}/multi_head_attention", "head": 0}

@@ -102,11 +102,6 @@ def test_a_folder_remembers_its_language(tmp_path, capsys, monkeypatch):
     shown = " ".join(capsys.readouterr().out.split())
     assert " ".join(said(second.hints[0], "ko").split()) in shown
     assert "1/3" in shown
-    with pytest.raises(SystemExit):
-        cli.main(["learn", "--lang", "ko", "--help"])
-    shown = capsys.readouterr().out
-    assert shown.startswith(f"{said('usage:', 'ko')} minitransformer learn")
-    assert len(re.findall("[가-힣]+", shown)) > 50
     cli.main(["learn", "list", "--folder", str(folder), "--lang", "en"])
     assert (folder / second.file).read_text(encoding="utf-8") == second.text
     assert Book.language_of(folder) == "en"
