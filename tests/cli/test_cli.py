@@ -197,16 +197,6 @@ def test_translate_names_unknown_tokens_and_translates_nothing(run, capsys, stan
     assert all(words in err for words in ("line 2", "'ünd'", "'and'", "position 2"))
 
 
-def test_evaluate(run, capsys):
-    assert main(["evaluate", str(run)]) == 0
-    out = capsys.readouterr().out
-    final = json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])
-    shown = float(re.search(r"^exact match .*: (\S+) %$", out, re.M)[1])
-    assert shown == pytest.approx(100 * final["exact_match"], abs=0.06)
-    assert main(["evaluate", str(run), "--bleu-tokenize", "none"]) == 2
-    assert "--bleu-tokenize" in capsys.readouterr().err
-
-
 @cases_from_toml
 def test_a_share_is_rounded_but_never_to_none_or_all(share, words):
     assert percent(share, 2) == words

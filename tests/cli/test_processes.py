@@ -41,8 +41,10 @@ def without_waiting(monkeypatch):
 
 @pytest.mark.parametrize(("rank", "printed"), [(None, "parsed\nwords\n"), (0, "parsed\nwords\n"), (1, ""), (2, "")])
 def test_the_first_process_prints(monkeypatch, capsys, rank, printed):
-    assert run_in(Processes(rank), monkeypatch, lambda args: print("words") or 0) == 0
+    ranks = Processes(rank)
+    assert run_in(ranks, monkeypatch, lambda args: print("words") or 0) == 0
     assert capsys.readouterr() == (printed, "")
+    assert ranks.statuses == []  # no other process is ended
 
 
 def test_an_error_is_told_with_the_number_of_its_process(monkeypatch, capsys):
@@ -57,12 +59,6 @@ def test_an_exception_ends_all_processes(monkeypatch, capsys):
     assert run_in(ranks, monkeypatch, lambda args: 1 // 0) == 1
     assert ranks.statuses == [1]
     assert "ZeroDivisionError" in capsys.readouterr().err
-
-
-def test_success_ends_no_other_process(monkeypatch):
-    ranks = Processes()
-    assert run_in(ranks, monkeypatch, lambda args: 0) == 0
-    assert ranks.statuses == []
 
 
 def test_a_command_for_one_process_is_refused_in_several(monkeypatch, refused):

@@ -134,14 +134,6 @@ def test_options_win_over_a_recipe_and_the_recipe_over_the_task(tmp_path):
         read_configuration(arguments(config=f"{recipe}", task="copy"))
 
 
-def test_paths_in_a_recipe_start_from_its_folder(tmp_path, monkeypatch):
-    (tmp_path / "recipe.toml").write_text('task = "text"\nsource = "a.tsv"\n')
-    (tmp_path / "a.tsv").write_text("one\teins\ntwo\tzwei\n")
-    monkeypatch.chdir("/")
-    found = read_configuration(arguments(config=f"{tmp_path}/recipe.toml"))
-    assert found.data.source == f"{tmp_path}/a.tsv"
-
-
 def test_options_without_effect_are_refused(tmp_path):
     (tmp_path / "recipe.toml").write_text('task = "copy"\nlongest = 5\n')
     with pytest.raises(ValueError, match=r"^longest in .*recipe\.toml"):

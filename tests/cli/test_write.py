@@ -224,14 +224,6 @@ def test_own_parts_train_and_write(training, tmp_path, capsys, monkeypatch):
     assert said(capsys, "write", out, "--with", str(mine))[0] == 0
 
 
-def test_a_recipe_names_several_files_from_its_folder(tmp_path, capsys):
-    recipe = tmp_path / "recipe.toml"
-    recipe.write_text('task = "characters"\ntext = ["a.py", "b.py"]\n')
-    status, _, err = said(capsys, "train", "--config", str(recipe), "--out", str(tmp_path / "run"))
-    assert status == 2
-    assert str(tmp_path / "a.py") in err
-
-
 @pytest.mark.parametrize(
     ("texts", "told"),
     [

@@ -114,15 +114,6 @@ def test_the_transformer_in_one_file_and_the_derivations_of_its_parts_lead_to_ea
         assert f"site:derivations/{name}" in dict(map(reversed, related["Derivation"]))
 
 
-def test_the_equations_of_the_code_are_found_where_they_are():
-    lines = (ROOT / "minitransformer/ops/softmax.py").read_text(encoding="utf-8").splitlines()
-    found = graph.cited_lines("minitransformer/ops/softmax.py")
-    assert {1, 2, 3, 4} <= set(found)
-    assert all(f"({number})" in lines[at - 1] for number, places in found.items() for at in places)
-    paper = next(at for at, line in enumerate(lines, 1) if "Attention Is All You Need, equation (1)" in line)
-    assert paper not in found[1]
-
-
 def test_the_drawing_of_the_model_is_as_its_script_draws_it():
     path = ROOT / "docs" / "pictures" / "model.py"
     spec = importlib.util.spec_from_file_location("model_drawing", path)

@@ -14,7 +14,6 @@ import minitransformer as mt
 ROOT = Path(__file__).parents[2]
 HOST = ROOT / ".github"
 WORKFLOWS = sorted((HOST / "workflows").glob("*.yml"))
-TEXTS = [ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", ROOT / "CHANGELOG.md", *HOST.rglob("*.md")]
 LINK = re.compile(r"\]\((?!https?://)([^)#]+)[^)]*\)")
 
 

@@ -16,7 +16,6 @@ from minitransformer.apps.learn.course import weeks
 
 ROOT = Path(__file__).parents[2]
 TUTORIALS = sorted((ROOT / "tutorials").glob("[0-9][0-9]-*.md"))
-DERIVATIONS = sorted(path for path in (ROOT / "docs" / "derivations").glob("*.md") if path.stem != "index")
 ANSWER = "# Answer"
 LINK = re.compile(r"\[`([^`]+)`\]\((?:\.\./)?(?:docs/)?guides/exercises\.md\)")
 
