@@ -46,9 +46,6 @@ def test_a_length_of_the_command_line_wins_over_that_of_a_recipe(text, tmp_path,
     assert (found["steps"], found["epochs"]) == (2 * batches, None)
     assert main([*text, "--epochs", "2", "--minutes", "1"]) == 2
     assert re.search("--epochs .*--minutes", capsys.readouterr().err)
-    recipe.write_text('task = "text"\nsource = "text.tsv"\nsteps = 30\nepochs = 2\n')
-    assert main(["train", "--config", str(recipe)]) == 2
-    assert re.search("steps .*epochs", capsys.readouterr().err)
 
 
 @pytest.mark.parametrize(
