@@ -333,6 +333,7 @@ def test_recall(figures):
     notes = [text for text in axes.texts if "reach" in text.get_text()]
     assert [(text.get_text().strip(), text.xy[0]) for text in notes] == [(f"reach {n}", n) for n in reaches]
     assert ticks_of(axes.xaxis) == {1: "1", 8: "8", 9: ""}
+    assert all(text.endswith("%") for text in labels_of(axes.yaxis))
     assert [line.get_ydata()[0] for line in axes.lines if [*line.get_xdata()] == [0, 1]] == [RECALL["chance"]]
 
 
