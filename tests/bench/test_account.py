@@ -125,7 +125,9 @@ def test_the_graph_at_vanishing_sizes_is_the_same():
     WorkersShare(TINY, 1).step(whole)
     WorkersShare(shrink(TINY), 1).step(none)
     assert sum(whole.products.values()) == sum(none.products.values())
-    assert shrink(TINY).model.d_model == TINY.model.n_heads
+    small = shrink(TINY)
+    assert (small.model.d_model, small.model.d_ff) == (TINY.model.n_heads, 1)
+    assert (small.vocabulary, small.batch, small.length) == (2, 1, 1)
 
 
 def test_the_ceiling_times_each_product(monkeypatch):
