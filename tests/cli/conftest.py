@@ -3,23 +3,9 @@
 import io
 import sys
 
-import made_up
 import pytest
 
 from minitransformer.apps.cli import main
-
-FOUND = {
-    "bench": ("bench.bench.measure_speed", made_up.result()),
-    "bench --scale": ("bench.bench.measure_growth", made_up.growth()),
-    "bench --decode": ("bench.bench.measure_decoding", made_up.decoding()),
-    "bench --processes": ("bench.bench.measure_processes", made_up.processes()),
-    "table1": ("table1.measure_table1", made_up.table1() | {"costs": made_up.COSTS}),
-    "paths": ("paths.measure_paths", made_up.table1()),
-    "recall": ("recall.measure_recall", made_up.RECALL),
-    "extrapolation": ("extrapolation.measure_positions", made_up.POSITIONS),
-    "extrapolation --layers": ("extrapolation.measure_extrapolation", made_up.EXTRAPOLATION),
-    "changes": ("changes.measure_changes", made_up.CHANGES),
-}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -83,6 +69,20 @@ def refused(told):
 @pytest.fixture
 def measured(monkeypatch):
     """Let the measuring commands find what is made up; return it, by their command lines."""
-    for place, found in FOUND.values():
+    import made_up  # loads much
+
+    places = {
+        "bench": ("bench.bench.measure_speed", made_up.result()),
+        "bench --scale": ("bench.bench.measure_growth", made_up.growth()),
+        "bench --decode": ("bench.bench.measure_decoding", made_up.decoding()),
+        "bench --processes": ("bench.bench.measure_processes", made_up.processes()),
+        "table1": ("table1.measure_table1", made_up.table1() | {"costs": made_up.COSTS}),
+        "paths": ("paths.measure_paths", made_up.table1()),
+        "recall": ("recall.measure_recall", made_up.RECALL),
+        "extrapolation": ("extrapolation.measure_positions", made_up.POSITIONS),
+        "extrapolation --layers": ("extrapolation.measure_extrapolation", made_up.EXTRAPOLATION),
+        "changes": ("changes.measure_changes", made_up.CHANGES),
+    }
+    for place, found in places.values():
         monkeypatch.setattr(f"minitransformer.apps.cli.{place}", lambda *_, found=found, **__: found)
-    return {line: found for line, (_, found) in FOUND.items()}
+    return {line: found for line, (_, found) in places.items()}

@@ -197,6 +197,10 @@ def test_translate_names_unknown_tokens_and_translates_nothing(run, capsys, stan
     assert all(words in err for words in ("line 2", "'ünd'", "'and'", "position 2"))
 
 
+def test_how_bleu_splits_matters_only_where_bleu_is_measured(run, refused):
+    assert "--bleu-tokenize" in refused("evaluate", run, "--bleu-tokenize", "none")
+
+
 @cases_from_toml
 def test_a_share_is_rounded_but_never_to_none_or_all(share, words):
     assert percent(share, 2) == words

@@ -146,3 +146,10 @@ def test_a_script_that_fails_is_told_by_its_error(visit, report, words):
         assert status == 1
         assert words in out
     assert chart() == ([], [])
+
+
+def test_a_script_of_another_encoding_is_named(visit, refused):
+    visit("10")
+    path = Path("my-exercises", clinic.find_case("10").file)
+    path.write_text("# ä\n", encoding="latin-1")
+    assert str(path) in refused("learn", "clinic", "10")

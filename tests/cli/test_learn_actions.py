@@ -164,3 +164,11 @@ def test_a_whole_model_is_trained_by_another_command(learn):
     lines = [line for line in learn("train", "6").splitlines() if line.startswith("    minitransformer train")]
     assert len(lines) == 1
     assert "copy --with my-exercises --solved" in lines[0]
+
+
+def test_weight_decay_is_refused_where_adam_is_the_learners(learn, told):
+    write("adam-step")
+    data = ["--held-out", "2", "--train-pairs", "20", "--workers", "1"]
+    status, _, err = told("train", "reverse", *data, "--out", "run", "--with", MINE, "--weight-decay", "0.1")
+    assert (status, Path("run").exists()) == (2, False)
+    assert all(words in err for words in ("adam-step", "--weight-decay", "--but adam-step"))

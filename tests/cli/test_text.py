@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import sys
 import unicodedata
 
 import pytest
@@ -61,6 +62,12 @@ def test_training_reports_what_it_leaves_out_and_how_it_goes(files, tmp_path, ca
     expected = [[line[name] for name in ("step", "valid_loss", "bleu", "exact_match")] for line in measured[:2]]
     for found, (step, loss, bleu, match) in zip(shown, expected, strict=True):
         assert [*map(float, found)] == pytest.approx([step, loss, bleu, 100 * match], abs=0.06)
+
+
+def test_without_sacrebleu_the_way_to_install_it_is_shown(run, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sacrebleu.metrics", None)
+    assert main(["evaluate", str(run)]) == 0
+    assert "minitransformer[scores]" in capsys.readouterr().out
 
 
 def test_average(run, capsys):
