@@ -24,7 +24,6 @@ from minitransformer.arrays import namespace
 from minitransformer.data import END, START
 from minitransformer.data.vocabulary import Vocabulary
 from minitransformer.decoding import Hypothesis
-from minitransformer.tasks import build
 from minitransformer.testing import examples
 from minitransformer.training import Scores
 from minitransformer.training.evaluation import Sample
@@ -228,14 +227,6 @@ def test_a_run_is_not_overwritten_unasked(run, refused):
     message = refused("train", *SMALL, "--out", run)
     assert all(words in message for words in (str(run), "--out", "--overwrite"))
     assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
-
-
-@pytest.mark.parametrize(("task", "options"), [("dates", []), ("copy", []), ("numbers", ["--to", "ko"])])
-def test_the_other_tasks_train_too(tmp_path, capsys, task, options):
-    assert main(["train", task, *options, *SMALL, "--out", str(tmp_path / "run")]) == 0
-    source, target = (tmp_path / "run" / "held_out.tsv").read_text(encoding="utf-8").splitlines()[0].split("\t")
-    assert build(task, **dict(zip(("to",), options[1:], strict=False))).title in (out := capsys.readouterr().out)
-    assert f"{source}  ->  {target}\n" in out
 
 
 @IN_PROCESSES

@@ -16,7 +16,7 @@ from minitransformer.apps.cli.pictures import translate_with_maps
 from minitransformer.apps.learn import find
 from minitransformer.apps.learn.model import PARTS
 from minitransformer.data import START, Trigram
-from minitransformer.training import RunFolder, TextScores, TrainedRun, evaluate_text
+from minitransformer.training import RunFolder, TrainedRun, evaluate_text
 from minitransformer.training.yardsticks import trigram_bits
 
 SMALL = [
@@ -175,14 +175,6 @@ def test_evaluate_compares_with_other_means(run, capsys, monkeypatch):
     assert int(tokens) == len(trained.target)
     assert np.log2(float(perplexity)) == pytest.approx(bits, abs=1e-3)  # a token is a character
     assert "the held-out text itself                              100.0 % of 39" in out
-
-
-@pytest.mark.parametrize("share", [0.0, 0.1234, 1.0])
-def test_scores_of_texts_in_words(share):
-    assert text_runs.describe_text_scores(TextScores(1.23456, share, 0.5, 12345), "words") == [
-        "1.235 bits per character on 12,345 held-out characters",
-        f"{100 * share:.1f} % of the words have the highest score, given those before them",
-    ]
 
 
 def test_evaluate_compares_less_without_the_training_text(run, capsys, training, monkeypatch):

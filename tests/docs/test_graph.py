@@ -49,14 +49,6 @@ def test_a_link_into_code_names_a_definition_there():
     assert not wrong
 
 
-def test_a_link_to_a_wrong_gradient_finds_it():
-    known = {graph.anchor(entry.name) for entry in graph.entries()}
-    assert len(known) == len(graph.entries())
-    for document, _, path, at in links():
-        if path.stem == graph.GALLERY and at:
-            assert at in known, (where(document), at)
-
-
 def test_a_link_to_an_exercise_finds_it():
     known = {exercise.name for exercise in bank()}
     for document, text, path, at in links():
