@@ -150,7 +150,9 @@ def of_documents() -> Iterator[Line]:
     """Yield the documents whose English has changed."""
     for document, translation in DOCUMENTS.items():
         if not is_current(document):
-            changed = f"{document.name} has changed, its digest is now {digest_of(document)}"
+            changed = (
+                f"{document.name} has changed, its digest is now {digest_of(document)}"
+            )
             yield translation.name, changed
 
 
@@ -249,7 +251,9 @@ def texts_of_the_code(*patterns: str) -> Iterator[tuple[tuple[str, ...], bool]]:
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") in TAKEN:
                 taken |= {id(one) for one in node.args}
             parts = node.values if isinstance(node, ast.JoinedStr) else [node]
-            said = [one.value if isinstance(one, ast.Constant) else None for one in parts]
+            said = [
+                one.value if isinstance(one, ast.Constant) else None for one in parts
+            ]
             text = "".join("\0" if one is None else str(one) for one in said)
             paragraphs = text.split("\n\n")
             for part in {text, *paragraphs, *text.split("\n")}:
@@ -275,12 +279,21 @@ def is_said(text: str, pieces: tuple[str, ...]) -> bool:
 def of_the_explorer() -> Iterator[Line]:
     """Yield the words of the explorer's page that have no entry, and entries that stand nowhere in its code."""
     text = r'"((?:[^"\\]|\\.)*)"'
-    kept = set(re.findall(rf"^\s*{text}:", (PAGE / "ko.js").read_text(encoding="utf-8"), re.M))
+    kept = set(
+        re.findall(rf"^\s*{text}:", (PAGE / "ko.js").read_text(encoding="utf-8"), re.M)
+    )
     files = [*PAGE.glob("*.js"), *PAGE.glob("*.html"), *PAGE.parent.glob("*.py")]
-    code = "\n".join(path.read_text(encoding="utf-8") for path in files if path.name != "ko.js")
+    code = "\n".join(
+        path.read_text(encoding="utf-8") for path in files if path.name != "ko.js"
+    )
     for one in sorted({*re.findall(rf"\bt\({text}", code)} - kept):
         yield "ko.js", f"not translated: {one}"
-    messages = {pieces for pieces, _ in texts_of_the_code("apps/**/*.py", "*.py", "tasks/*.py", "training/*.py")}
+    messages = {
+        pieces
+        for pieces, _ in texts_of_the_code(
+            "apps/**/*.py", "*.py", "tasks/*.py", "training/*.py"
+        )
+    }
     for one in sorted(kept):
         if one not in code and not any(is_said(one, pieces) for pieces in messages):
             yield "ko.js", f"fits nothing in the English text: {one}"

@@ -200,9 +200,7 @@ def stated() -> dict[Path, str]:
         pair
         for source in COURSE
         for pair in [
-            *zip(
-                head(read(source)), head(korean.korean(source.stem)[0]), strict=True
-            ),
+            *zip(head(read(source)), head(korean.korean(source.stem)[0]), strict=True),
             *sections(source),
         ]
     ]
