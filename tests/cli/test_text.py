@@ -81,9 +81,13 @@ def test_average(run, capsys):
     for name, values in found.model.state_dict().items():
         assert abs(values - sum(part[name].astype("float64") for part in parts) / 3).max() < 1e-7
     capsys.readouterr()
-    for options, weights in ([], "3 checkpoints, steps 4 to 8"), (["--weights", "last"], "those of step 8"):
-        assert main(["evaluate", str(run), *options]) == 0
-        assert weights in re.search(r"^step 8 of .*; the weights (.*)", capsys.readouterr().out, re.M)[1]
+    for weights, words in (
+        ("average", r"3 checkpoints, steps 4 to 8\b"),
+        ("last", r"those of step 8$"),
+        ("best", r"those of step \d, the best by loss "),
+    ):
+        assert main(["evaluate", str(run), "--weights", weights]) == 0
+        assert re.search(rf"^step \d of .*; the weights .*{words}", capsys.readouterr().out, re.M)
     assert main(["average", str(run), "--last", "4"]) == 2
     assert "--keep 4" in capsys.readouterr().err
     folder.average_path.unlink()
