@@ -214,7 +214,8 @@ def test_every_table_of_a_test_is_read():
         source = path.with_suffix(".py").read_text(encoding="utf-8")
         tests = re.findall(r"^@cases_from_toml\n(?:(?!def ).*\n)*?def (\w+)", source, re.MULTILINE)
         tests += re.findall(r'\btoml_table\(__file__, "(\w+)"\)', source)
-        assert sorted(tests) == sorted(tables_of(path)), path
+        if not re.search(r"\btoml_table\(__file__, \w+\)", source):  # which reads one after the other
+            assert sorted(tests) == sorted(tables_of(path)), path
 
 
 def test_what_the_first_circle_leaves_out_exists():

@@ -185,7 +185,7 @@ def definitions(path: str) -> dict[int, str]:
     """
     if path.endswith(".toml"):
         return {line: anchor(name) for line, name in entry_lines(path).items()}
-    begins = re.compile(r"(add|OPERATIONS\.append|    Entry)\(")
+    begins = re.compile(r"(add\w*|OPERATIONS\.append|    Entry)\(")
     starts = [0, *(at for at, line in enumerate(lines_of(path), 1) if begins.match(line))]
     found = {max(at for at in starts if at <= line): anchor(name) for line, name in entry_lines(path).items()}
     for node in ast.parse((ROOT / path).read_text(encoding="utf-8")).body:
