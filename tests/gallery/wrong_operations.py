@@ -36,7 +36,9 @@ def add(
     OPERATIONS.append(Entry(name=name, operation=right.name, wrong=wrong, right=right, **texts))
 
 
-def add_value(right: Operation, backward: Callable[..., Any], forward: Callable[..., Any], name: str, at: Any) -> None:
+def add_value(
+    right: Operation, backward: Callable[..., Any], forward: Callable[..., Any], at: Any, *, name: str
+) -> None:
     """Add an operation with a wrong forward pass and the backward pass that fits it."""
     add(right, backward, forward, name=name, example=at, message=VALUE, weak=Weak(cotangent="random"))
 
@@ -159,7 +161,7 @@ def mask_after_softmax_backward(saved: Any, d_y: Any) -> Any:
     return d_s @ k, d_s.swapaxes(-1, -2) @ q, (weights * seen).swapaxes(-1, -2) @ d_y
 
 
-add_value(attention, mask_after_softmax_backward, mask_after_softmax, "attention: mask after the softmax", MASKED)
+add_value(attention, mask_after_softmax_backward, mask_after_softmax, MASKED, name="attention: mask after the softmax")
 
 
 def uniform_row(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
@@ -176,7 +178,7 @@ def uniform_row_backward(saved: Any, d_y: Any) -> Any:
     return d_s @ k, d_s.swapaxes(-1, -2) @ q, weights.swapaxes(-1, -2) @ d_y
 
 
-add_value(attention, uniform_row_backward, uniform_row, "attention: a hidden row looks everywhere", MASKED)
+add_value(attention, uniform_row_backward, uniform_row, MASKED, name="attention: a hidden row looks everywhere")
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -213,8 +215,8 @@ add_value(
     grouped_query_attention,
     other_groups_backward,
     other_groups(lambda heads: heads.reshape(-1, 2).T.reshape(-1)),
-    "grouped-query: other groups",
     example("grouped_query_attention", "cross"),
+    name="grouped-query: other groups",
 )
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -263,7 +265,11 @@ def other_half_backward(saved: Any, d_y: Any) -> Any:
 
 
 add_value(
-    swiglu, other_half_backward, other_half_is_the_gate, "swiglu: the other half is the gate", example("swiglu", "F 4")
+    swiglu,
+    other_half_backward,
+    other_half_is_the_gate,
+    example("swiglu", "F 4"),
+    name="swiglu: the other half is the gate",
 )
 
 
@@ -331,7 +337,7 @@ add(
     example=NEAR,
     weak=Weak(example=case(normal(2, 7, 4), normal(2, 7, 4, seed=1), normal(2, 7, 5), radius=0), cotangent="random"),
 )
-add_value(local_attention, zeros_are_seen_backward, zeros_are_seen, "local attention: sees beyond the ends", NEAR)
+add_value(local_attention, zeros_are_seen_backward, zeros_are_seen, NEAR, name="local attention: sees beyond the ends")
 
 
 # ---------------------------------------------------------------------------------------------------------------------
