@@ -212,7 +212,7 @@ def entries() -> tuple[Entry, ...]:
 def entry_lines(path: str) -> dict[int, str]:
     """Return the names of the mistakes that a file of the gallery enters, by their lines."""
     lines = lines_of(path) if path.startswith(GALLERY_CODE) else []
-    begins = re.compile(r'(?:.*\bname=|\[)"([^"]+: [^"]+)"[],]')
+    begins = re.compile(r'(?:.*\bname=|\[)"([^"]+: [^"]+)"[],)]')
     return {at: found[1] for at, line in enumerate(lines, 1) if (found := begins.match(line))}
 
 
