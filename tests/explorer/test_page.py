@@ -178,7 +178,9 @@ def test_a_beam_search_is_a_tree_and_a_table(visit, live):
     nodes = page.evaluate("() => explorer.translation.tree.nodes.length")
     assert page.locator("[role=treeitem]").count() == nodes > 3
     page.locator("#translate details summary").last.click()
-    assert page.locator("#translate details tbody tr").count() == nodes - 1
+    rows = page.locator("#translate details tbody tr")
+    rows.first.wait_for()
+    assert rows.count() == nodes - 1
     page.locator(".beam-tree [data-id]").nth(1).click()
     assert page.locator(".beam-tree [aria-selected=true]").get_attribute("data-id") == "1"
 

@@ -28,8 +28,10 @@ ROOT = Path(__file__).parents[2]
 
 def start(body, **options):
     """Return the program, which has written its first line if it writes one."""
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen([sys.executable, "-c", HEAD + body], cwd=ROOT, start_new_session=True, **pipes, **options)
+    options |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
+    paths = [str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    return subprocess.Popen([sys.executable, "-c", HEAD + body], cwd=ROOT, env=environment, **options)
 
 
 def run(body):
