@@ -82,7 +82,7 @@ def test_one_file(tmp_path):
 
 def test_files_that_are_not_there_or_hold_nothing(tmp_path):
     there = write(tmp_path / "there", "x\n")
-    with pytest.raises(TextError, match=r"there is no file .*absent"):
+    with pytest.raises(TextError, match="absent"):
         read_parallel(there, tmp_path / "absent")
     with pytest.raises(TextError, match=r"nothing is empty, expected lines of text"):
         read_parallel(write(tmp_path / "nothing", ""), there)
