@@ -15,8 +15,9 @@ import minitransformer as mt
 from minitransformer.apps.explorer.describe import describe_places, describe_trace
 from minitransformer.apps.learn.model import Setting, fill_stacks
 from minitransformer.arrays import asarray, to_numpy
-from minitransformer.data import Batch
+from minitransformer.data import Batch, TextBatch
 from minitransformer.nn import ModelOptions
+from minitransformer.sharding import Workers
 from minitransformer.tasks import build
 from minitransformer.training import Configuration, RunFolder, Trainer, create_run, load
 
@@ -83,7 +84,8 @@ def settings(kind, name):
 
 def close(found, expected, options):
     scale = max(1, abs(expected).max(initial=0)) * (1e-11 if options.dtype == "float64" else 1e-5)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=scale, err_msg=f"{options!r}")
+    drawn = {name: value for name, value in options.flat().items() if value != getattr(BASE, name)}
+    np.testing.assert_allclose(found, expected, rtol=0, atol=scale, err_msg=f"{drawn}")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -126,6 +128,21 @@ def test_a_trace_has_the_logits_and_the_gradients_of_the_call(name, kind):
         places = {one["place"] for one in describe_places(model)}
         assert {step["place"] for step in shown["steps"]} <= places
         assert [one["key"] for one in shown["parameters"]] == [key for key, _ in model.named_parameters()]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", NAMES)
+def test_the_loss_in_blocks_has_the_gradients_of_the_call(name, kind):
+    for options in settings(KINDS[kind], name)[1::4]:
+        n, found = min(options.max_length, 5), []
+        read, written = TARGET[:, :n], TARGET[:, 1 : n + 1]
+        batch = Batch(SOURCE[:, :n], read, written) if kind == "translator" else TextBatch(read, written)
+        for block in (None, 2):
+            with Workers(make(KINDS[kind], options), 1, loss_block=block) as workers:
+                loss = workers.gradients(batch, 0.1)
+                found.append([to_numpy(loss), *(to_numpy(p.grad) for p in workers.models[0].parameters())])
+        for in_blocks, at_once in zip(*reversed(found), strict=True):
+            close(in_blocks, at_once, options)
 
 
 @pytest.mark.parametrize(
