@@ -123,9 +123,11 @@ def test_the_next_exercise_is_one_that_is_open(book):
     book.reset(FIRST)
     assert (book.current, FIRST.name in book.done) == (FIRST.name, False)
     book.done = {exercise.name for exercise in bank() if not exercise.optional}
-    assert book.advance()
-    assert book.current == "fast-to-the-last-bit"
-    book.done.add(book.current)
+    for exercise in bank():
+        if exercise.optional:
+            assert book.advance()
+            assert book.current == exercise.name
+            book.done.add(book.current)
     assert not book.advance()
 
 
