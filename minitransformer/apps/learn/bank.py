@@ -100,16 +100,22 @@ def bank() -> tuple[Exercise, ...]:
     for path in sorted(SOURCES.glob("*/chapter.toml")):
         chapter: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
         for number, (name, entry) in enumerate(chapter["exercises"].items(), start=1):
+            judge = name.replace("-", "_")
+            file = f"{path.parent.name}/{number:02}_{judge}.py"
+            if judge not in judges or not (SOURCES / file).exists():
+                raise LookupError(
+                    f"{path}: {name} needs the function {judge} in a file of checks/, and exercises/{file}"
+                )
             found.append(
                 Exercise(
                     name,
                     entry["title"],
                     chapter["title"],
-                    f"{path.parent.name}/{number:02}_{name.replace('-', '_')}.py",
+                    file,
                     entry["tutorial"],
                     entry.get("derivation", ""),
                     tuple(entry["hints"]),
-                    judges[name.replace("-", "_")],
+                    judges[judge],
                     entry.get("optional", False),
                 )
             )
