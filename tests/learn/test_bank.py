@@ -37,6 +37,16 @@ def test_no_file_is_left_over_and_none_shares_its_name_or_title():
         assert len({getattr(exercise, what) for exercise in EXERCISES}) == len(EXERCISES)
 
 
+@pytest.mark.parametrize("lacking", ["no_check", "softmax_forward"])
+def test_an_exercise_without_a_check_or_a_file_is_named(tmp_path, monkeypatch, lacking):
+    (tmp_path / "01-first").mkdir()
+    entry = f'[exercises.{lacking}]\ntitle = "A"\ntutorial = "05-softmax#a"\nhints = []\n'
+    (tmp_path / "01-first" / "chapter.toml").write_text(f'title = "First"\n{entry}')
+    monkeypatch.setattr("minitransformer.apps.learn.bank.SOURCES", tmp_path)
+    with pytest.raises(LookupError, match=rf"{lacking} .*01-first/01_{lacking}\.py"):
+        bank.__wrapped__()
+
+
 @by_name
 def test_the_source_is_the_solution_and_nothing_of_its_marks_is_left(exercise):
     assert exercise.source.count("# [solution\n") == exercise.source.count("# solution] in the exercise:\n") == 1

@@ -103,9 +103,7 @@ def bank() -> tuple[Exercise, ...]:
             judge = name.replace("-", "_")
             file = f"{path.parent.name}/{number:02}_{judge}.py"
             if judge not in judges or not (SOURCES / file).exists():
-                raise LookupError(
-                    f"{path}: {name} needs the function {judge} in a file of checks/, and exercises/{file}"
-                )
+                raise LookupError(f"{path}: {name} needs a function {judge} in a file of checks/, and {file}")
             found.append(
                 Exercise(
                     name,
