@@ -42,7 +42,7 @@ def test_an_exercise_without_a_check_or_a_file_is_named(tmp_path, monkeypatch, l
     (tmp_path / "01-first").mkdir()
     entry = f'[exercises.{lacking}]\ntitle = "A"\ntutorial = "05-softmax#a"\nhints = []\n'
     (tmp_path / "01-first" / "chapter.toml").write_text(f'title = "First"\n{entry}')
-    monkeypatch.setattr("minitransformer.apps.learn.bank.SOURCES", tmp_path)
+    monkeypatch.setattr(sys.modules["minitransformer.apps.learn.bank"], "SOURCES", tmp_path)
     with pytest.raises(LookupError, match=rf"{lacking} .*01-first/01_{lacking}\.py"):
         bank.__wrapped__()
 
