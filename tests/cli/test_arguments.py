@@ -90,6 +90,7 @@ def test_a_folder_that_is_no_run_is_named(command, refused):
         assert shown in refused(*(folder if word == "no\nrun" else word for word in line))
 
 
+@pytest.mark.numpy_only("some measurements are of the processor")
 @pytest.mark.parametrize("command", MEASURING)
 def test_a_measurement_that_could_not_be_written_is_refused(command, refused, monkeypatch):
     Path("file").write_text("no folder")
