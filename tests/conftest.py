@@ -119,11 +119,15 @@ def pytest_ignore_collect(collection_path, config):
 
 
 def pytest_configure(config):
-    # Processes of pytest-xdist get the files as paths, and the choice from the process that has made it.
-    if not hasattr(config, "workerinput") and config.args_source is config.ArgsSource.ARGS:
-        config.option.all_tests = True
+    chosen = getattr(config, "workerinput", {}).get("all_tests")  # in a process of pytest-xdist
+    config.option.all_tests |= config.args_source is config.ArgsSource.ARGS if chosen is None else chosen
     config.addinivalue_line("markers", "numpy_only(reason): says something about NumPy, or about all backends at once")
     config.addinivalue_line("markers", "same_bits: equal to the bit only where sums are always added in the same order")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node):
+    node.workerinput["all_tests"] = node.config.option.all_tests
 
 
 def pytest_collection_finish():
