@@ -81,6 +81,8 @@ def test_what_pytorch_does_not_have_is_refused(options, word):
 
 def test_biases_that_the_model_lacks_are_zero():
     there = to_pytorch(state_of(), 2, zero_biases=True)
+    narrow = {name: value.astype("float32") for name, value in state_of().items()}
+    assert {value.dtype.name for value in to_pytorch(narrow, 2, zero_biases=True).values()} == {"float32"}
     bias, name = {"generator.bias": np.zeros(8)}, "transformer.encoder.layers.1.self_attn.in_proj_bias"
     assert from_pytorch(there | bias, 2).keys() == state_of().keys()
     for wrong, option in (
