@@ -33,7 +33,7 @@ def test_reports_as_they_are_printed():
     )
     with pytest.raises(GradientError) as caught:
         gradcheck(Operation(lambda x: (x * x, x), lambda x, d: (x * d,), name="square"), [X], d_output=np.ones((2, 3)))
-    check_approved(Path(__file__).with_name("reports.txt"), f"{wrong}\n\n{right}\n\n{caught.value}\n")
+    check_approved(Path(__file__).with_name("approved_reports.txt"), f"{wrong}\n\n{right}\n\n{caught.value}\n")
 
 
 @pytest.mark.parametrize("verdict", HEADLINES)
