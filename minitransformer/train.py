@@ -2,6 +2,9 @@
 
 The step of a batch that one worker computes is all there is to see here. `sharding` lets several workers, in threads or
 processes, each call ``add_gradient`` for a share of a larger batch, and adds what they find.
+
+On Linux, call ``minitransformer.arrays.keep_freed_memory()`` at the top of a script with a training loop of its own:
+small steps then take 20 to 40 % less time. The command ``minitransformer train`` does so.
 """
 
 from __future__ import annotations

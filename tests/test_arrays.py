@@ -569,8 +569,93 @@ def test_freed_memory_is_kept_where_nobody_says_otherwise(monkeypatch, platform,
     library = SimpleNamespace(mallopt=lambda parameter, value: asked.append((parameter, value)))
     monkeypatch.setattr(heap.ctypes, "CDLL", lambda name: library)
     monkeypatch.setattr(heap.sys, "platform", platform)
-    use("numpy")
+    heap.keep_freed_memory()
     assert asked == ([(-4, 0), (-1, 2**31 - 1), (-2, 2**26), (-8, 1)] if asks else [])
+
+
+FREED = """
+import ctypes, os
+import numpy as np
+
+asked, load = [], ctypes.CDLL
+
+
+class Library:
+    def __init__(self, *arguments, **options):
+        self.loaded = load(*arguments, **options)
+
+    def __getattr__(self, name):
+        if name == "mallopt":
+            asked.append(name)
+        return getattr(self.loaded, name)
+
+
+ctypes.CDLL = Library
+
+
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+"""
+USES = {
+    "operations": """
+import minitransformer as mt
+x = mt.Tensor([1.0, 2.0], requires_grad=True)
+mt.ops.softmax(x * x).sum().backward()
+assert mt.backend() == "numpy"
+""",
+    "the checker": """
+import minitransformer as mt
+mt.testing.check(lambda x: x * x, inputs=[np.array([1.0, 2.0])], backward=lambda x, d: 2 * x * d)
+""",
+    "a training loop": """
+import minitransformer as mt
+model = mt.nn.LanguageModel(9, d_model=8, n_heads=2, n_layers=1, d_ff=8)
+adam = mt.optim.Adam(model.parameters())
+ids = np.arange(1, 9)[None]
+loss = mt.ops.cross_entropy(model(ids), ids)
+loss.backward(release=True)
+adam.step(1e-3)
+""",
+    "a command that a program calls": """
+from minitransformer.apps.cli import main
+assert main(["learn", "list"]) == 0
+""",
+}
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other C libraries are never told")
+@pytest.mark.parametrize("used", USES)
+def test_a_process_that_uses_the_package_returns_freed_memory(used, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith("MALLOC_")]:
+        monkeypatch.delenv(name)
+    freed = """
+before = resident()
+arrays = [np.ones(250_000) for _ in range(100)]  # 200 MB
+del arrays
+assert resident() - before < 60, resident() - before
+assert not asked
+"""
+    done = run(FREED + USES[used] + freed)
+    assert not done.returncode, done.stderr
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other C libraries are never told")
+@pytest.mark.parametrize("module", ["minitransformer", "minitransformer.apps.bench"])
+def test_a_command_keeps_freed_memory(module, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith("MALLOC_")]:
+        monkeypatch.delenv(name)
+    ran = f"""
+import atexit, runpy, sys
+atexit.register(lambda: print("asked", asked))
+sys.argv[1:] = ["learn", "list"]
+runpy.run_module({module!r}, run_name="__main__", alter_sys=True)
+"""
+    done = run(FREED + ran)
+    assert "asked ['mallopt']" in done.stdout, done.stderr
 
 
 @pytest.mark.parametrize("missing", [OSError, AttributeError])

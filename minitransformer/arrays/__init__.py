@@ -22,7 +22,7 @@ CuPy is chosen.
 ``elementwise.py``  ReLU in place, the slope of tanh, the sigmoid, and the error function
 ``products.py``     matrix products, on a GPU without copies
 ``memory.py``       a GPU's memory, whether a memory is full, and slices that fit a processor's cache
-``heap.py``         lets the C library reuse the memory of freed arrays
+``heap.py``         lets the C library keep the memory of freed arrays, in programs that train
 ``blas.py``         the threads of NumPy's matrix products: ``from minitransformer.arrays import blas``
 ==================  =====================================================================================
 """
@@ -43,6 +43,7 @@ from minitransformer.arrays.elementwise import erf as erf
 from minitransformer.arrays.elementwise import relu_in_place as relu_in_place
 from minitransformer.arrays.elementwise import sigmoid as sigmoid
 from minitransformer.arrays.elementwise import tanh_slope as tanh_slope
+from minitransformer.arrays.heap import keep_freed_memory as keep_freed_memory
 from minitransformer.arrays.memory import cache_slices as cache_slices
 from minitransformer.arrays.memory import device_memory as device_memory
 from minitransformer.arrays.memory import even_parts as even_parts

@@ -1,4 +1,4 @@
-"""Lets the C library reuse the memory of freed arrays."""
+"""Lets the C library keep the memory of freed arrays, in programs that train."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX, M_ARENA_MAX = -1, -2, -4, -8  # from ma
 
 
 def keep_freed_memory() -> None:
-    """Let the C library reuse the memory of freed arrays, instead of returning it to the system.
+    """Let the C library keep the memory of freed arrays for later arrays, instead of returning it to the system.
 
     Every training step creates and frees the same few hundred arrays. By default glibc returns the larger ones to the
-    system each time, and the system clears the memory of the next ones; that takes 20 to 40 % of a small step. With
-    another C library, or if MALLOC_ variables are set, nothing changes.
+    system each time, and the system clears the memory of the next ones; that takes 20 to 40 % of a small step.
+
+    It changes the whole process, which then holds memory that it no longer uses. So only the commands of this package
+    call it. Call it at the top of a script that trains. With another C library, or if MALLOC_ variables are set, it
+    changes nothing.
     """
     if not sys.platform.startswith("linux") or any(name.startswith("MALLOC_") for name in os.environ):
         return

@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from minitransformer.arrays.heap import keep_freed_memory
-
 Array = NDArray[Any]
 """An array of the library in use. Element types are checked when the code runs, not by the type checker."""
 
@@ -67,8 +65,6 @@ def use(name: str, kernels: bool | None = None) -> None:
     if name not in BACKENDS:
         raise BackendError(f"unknown array library {name!r}: choose one of {', '.join(BACKENDS)}")
     library = np if name == "numpy" else _import_cupy()
-    if name == "numpy":
-        keep_freed_memory()
     names = {key: value for key, value in vars(library).items() if not key.startswith("_")}
     if kernels is None:
         kernels = os.environ.get(KERNELS_VARIABLE) != "off"

@@ -3,5 +3,7 @@
 import sys
 
 from minitransformer.apps.bench.program import main
+from minitransformer.arrays import keep_freed_memory
 
+keep_freed_memory()
 sys.exit(main(sys.argv[1:]))

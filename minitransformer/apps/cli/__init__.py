@@ -127,7 +127,8 @@ def _format_warning(message: Warning | str, *_: object, **__: object) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status: 0 if all went well, 1 or 2 if not, 130 if interrupted."""
     _prepare_streams()
-    if arguments is None:  # as a program, not called by one
+    is_program = arguments is None  # not called by one
+    if arguments is None:
         warnings.formatwarning, arguments = _format_warning, sys.argv[1:]
     if not arguments:
         build_parser("").print_help(sys.stderr)
@@ -135,7 +136,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not any(word in COMMANDS for word in arguments):
         _parse(arguments)  # prints the help, the version or what is wrong, and ends the program
     from minitransformer.apps.cli.running import run_parsed  # loads NumPy and most packages
+    from minitransformer.arrays import keep_freed_memory
 
+    if is_program:  # the process belongs to the command
+        keep_freed_memory()
     return run_parsed(lambda: _parse(arguments), COMMANDS)
 
 

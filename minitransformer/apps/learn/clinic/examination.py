@@ -18,6 +18,7 @@ from unittest import mock
 import numpy as np
 
 from minitransformer import nn, ops, optim
+from minitransformer.arrays import keep_freed_memory
 from minitransformer.autograd import no_grad
 from minitransformer.data import END, PAD, START, pad
 
@@ -281,4 +282,5 @@ def _explain(error: BaseException, name: str) -> str:
 
 
 if __name__ == "__main__":
+    keep_freed_memory()
     main()
