@@ -299,11 +299,12 @@ def test_operand_keeps_whole_numbers_on_the_host(monkeypatch, moved):
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.int32, np.uint8, np.uint64])
-def test_as_indices_keeps_the_values(dtype):
+def test_as_indices_keeps_the_values_in_a_new_array(dtype):
     ids = np.array([[0, 6, 3], [6, 1, 0]], dtype=dtype)
     found = arrays.as_indices(ids, 7, "embedding")
-    assert found is ids
-    assert arrays.as_indices(ids.tolist(), 7, "embedding").tolist() == ids.tolist()
+    assert found.dtype == np.intp
+    assert not np.may_share_memory(found, ids)
+    assert found.tolist() == arrays.as_indices(ids.tolist(), 7, "embedding").tolist() == ids.tolist()
 
 
 @pytest.mark.parametrize("empty", [[], [[], []], np.zeros((2, 0)), np.zeros((0, 3), dtype=np.int32)])

@@ -12,10 +12,11 @@ from minitransformer.arrays.transfer import asarray, to_numpy
 
 
 def as_indices(indices: Any, size: int, operation: str) -> Array:
-    """Check whole-number indices into an axis and return them as an array of the library in use.
+    """Check whole-number indices into an axis and return them as a new array of the library in use, of type ``intp``.
 
     CuPy silently wraps around indices that are out of range, so they are checked first, on the host, where token ids
-    are created.
+    are created. A new array is not changed before the backward pass needs it; ``take`` accepts ``intp`` (32 bits in
+    WebAssembly) everywhere.
 
     Parameters
     ----------
@@ -35,7 +36,7 @@ def as_indices(indices: Any, size: int, operation: str) -> Array:
     """
     host = indices if hasattr(indices, "dtype") else np.asarray(indices)
     if host.size == 0 and host.dtype.kind == "f":  # an empty list has no type of its own
-        host = host.astype(np.int64)
+        host = host.astype(np.intp)
     if host.dtype.kind not in "iu":
         raise TypeError(f"{operation}: ids must be whole numbers, found an array of {host.dtype}")
     if host.size and not size:
@@ -46,7 +47,7 @@ def as_indices(indices: Any, size: int, operation: str) -> Array:
             raise IndexError(
                 f"{operation}: id {low if low < 0 else high} is out of range: ids must be from 0 to {size - 1}"
             )
-    return asarray(host)
+    return asarray(host).astype(xp.intp)
 
 
 def is_whole(value: Any) -> bool:

@@ -55,7 +55,7 @@ def erf(x: Array) -> Array:
         near = xp.clip(flat[part], -6, 6)
         place = xp.rint(near * 2048)
         c = place * (1 / 2048)
-        place = xp.where(place == place, place, 0).astype(xp.int64) + 12288  # NaN has no place
+        place = xp.where(place == place, place, 0).astype(xp.intp) + 12288  # NaN has no place
         h = near - c
         q, s = c * h, h * h
         qq = 2 * q * q

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
 from itertools import accumulate as running_sums
 from typing import TYPE_CHECKING, Any
 
@@ -73,6 +74,12 @@ def _apply(name: str, *inputs: Any, **options: Any) -> Tensor:
     return make_tensor(name, value, edges, backward)
 
 
+def _copy(x: Any) -> Any:
+    """Return a copy of a list or an array, also that of a tensor; anything else as it is."""
+    x = x._data if isinstance(x, Tensor) else x
+    return deepcopy(x) if isinstance(x, list) or hasattr(x, "shape") else x
+
+
 def _operator(name: str, reflected: bool = False) -> Callable[[Any, Any], Tensor]:
     if reflected:  # other + tensor
         return lambda self, other: _apply(name, other, self)
@@ -96,7 +103,9 @@ class Tensor:
         error if they were written to through the ``data`` of a leaf with ``requires_grad``; after assigning a new
         array, the old graph remains correct. It does not notice other changes in place, such as those of a tensor
         without ``requires_grad``, of a result, or through an array that was taken from ``data`` before the forward
-        pass: then the gradients mix old and new values.
+        pass: then the gradients mix old and new values. Indices, token ids, masks and conditions may change: their
+        values are copied. Those that an `Operation` of your own saves, and what a function given to ``nn.recompute``
+        reads, are not.
     grad : array or None
         Sum of the gradients so far, in ``data``'s shape; only leaves (tensors that no operation made) collect one.
     requires_grad : bool
@@ -244,7 +253,8 @@ class Tensor:
 
     def __getitem__(self, index: Any) -> Tensor:
         parts = index if isinstance(index, tuple) else (index,)
-        parts = tuple(part.data if isinstance(part, Tensor) else part for part in parts)
+        # Copies: the caller may change arrays and lists before the backward pass.
+        parts = tuple([part if isinstance(part, int | slice) else _copy(part) for part in parts])
         return _apply("index", self, index=parts)
 
     __neg__ = lambda self: _apply("negative", self)  # noqa: E731
@@ -311,7 +321,7 @@ def maximum(x: Any, y: Any) -> Tensor:
 
 def where(condition: Any, x: Any, y: Any) -> Tensor:
     """Return x where the condition (boolean) is True, else y, element-wise."""
-    condition = condition.data if isinstance(condition, Tensor) else asarray(condition)
+    condition = asarray(_copy(condition))
     if condition.dtype.kind != "b":
         raise TypeError(f"where: the condition must be boolean, found {condition.dtype}")
     return _apply("where", condition, x, y)

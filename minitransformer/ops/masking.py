@@ -123,7 +123,7 @@ def forward(x: Array, mask: Array) -> tuple[Array, Any]:
     array([  1., -inf])
     """
     check_floats("masking", x=x)
-    mask = as_mask(mask, x.shape, "masking")
+    mask = as_mask(mask, x.shape, "masking").copy()  # the caller may change it before the backward pass
     y = xp.where(mask, x, -xp.inf)  # (1)
     return y, mask
 

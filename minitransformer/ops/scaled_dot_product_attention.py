@@ -131,7 +131,8 @@ def forward(
     mask = as_optional_mask(mask, shape, "scaled_dot_product_attention")
     y = xp.empty((*q.shape[:-1], v.shape[-1]), dtype=q.dtype) if out is None else out
     if block_size is not None and block_size < q.shape[-2]:
-        blocks = mask, causal, block_size, bias
+        # the caller may change the mask before the backward pass
+        blocks = None if mask is None else mask.copy(), causal, block_size, bias
         for queries, _, inputs, seen, added in in_blocks(q, k, v, blocks):
             forward(*inputs, seen, bias=added, out=y[..., queries, :])
         return y, (q, k, v, blocks, None)

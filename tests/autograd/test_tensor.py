@@ -293,6 +293,63 @@ def test_changes_in_place_are_noticed_as_the_docstring_says(changed):
         loss.backward()
 
 
+def attention(block_size):
+    def function(x, mask):
+        return mt.ops.scaled_dot_product_attention(x, x, x, mask, block_size=block_size)
+
+    return function
+
+
+CHOICES = {
+    "an index": (lambda x, i: x[i], [2, 0, 2]),
+    "an index beside others": (lambda x, i: x[:, i, None], [2, 0, 2]),
+    "a boolean index": (lambda x, i: x[i], [True, False, True]),
+    "an index for two axes": (lambda x, i: x[[[0], [1]], i], [2, 0, 2]),
+    "a condition": (lambda x, i: mt.where(i, x, 2 * x), [True, False, True]),
+    "ids": (lambda x, i: mt.ops.embedding(i, x), [2, 0, 2]),
+    "ids of a table that is stored by columns": (lambda x, i: mt.ops.embedding(i, x.T), [2, 0, 2]),
+    "targets": (mt.ops.cross_entropy, [2, 0, 2]),
+    "ignored targets": (lambda x, i: mt.ops.cross_entropy(x, i, ignore_index=0), [2, 0, 2]),
+    "a mask": (mt.ops.masking, [True, False, True]),
+    "a mask of a softmax": (lambda x, i: mt.ops.softmax(x, mask=i), [True, False, True]),
+    "a mask of attention": (attention(None), [True, False, True]),
+    "a mask of attention in blocks": (attention(2), [True, False, True]),
+    "a mask of local attention": (lambda x, i: mt.ops.local_attention(x, x, x, i, radius=1), [True, False, True]),
+}
+
+
+def as_list(values):
+    return list(values)
+
+
+@pytest.mark.parametrize("kind", [as_list, np.array, mt.Tensor])
+@pytest.mark.parametrize("name", CHOICES)
+def test_what_was_chosen_may_change_between_the_passes(name, kind):
+    """The values go where they came from: gradients in other rows would be those of no function."""
+    function, choice = CHOICES[name]
+    found = []
+    for change in (False, True):
+        chosen = kind(choice)
+        x = leaf(np.random.default_rng(0).normal(size=(3, 3)))
+        if kind is mt.Tensor and name.startswith(("ids", "targets", "ignored", "a mask")):
+            chosen = asarray(np.array(choice))  # of a tensor, an operation receives the array
+        y = function(x, chosen)
+        if change:
+            array = chosen.data if isinstance(chosen, mt.Tensor) else chosen
+            array[0], array[1] = choice[1], choice[0]
+        y.backward(np.random.default_rng(1).normal(size=y.shape))
+        found.append(to_numpy(x.grad))
+    np.testing.assert_array_equal(*found)
+
+
+def test_an_index_of_nested_lists_may_change_between_the_passes():
+    x, index = leaf([1.0, 2.0, 3.0]), [[0, 1], [1, 1]]
+    y = x[index]
+    index[0][0] = 2
+    y.sum().backward()
+    assert x.grad.tolist() == [1, 3, 0]
+
+
 def test_a_tensor_is_no_data():
     with pytest.raises(TypeError, match=r"a Tensor already; use tensor\.detach"):
         mt.Tensor(mt.Tensor([1.0]))

@@ -17,7 +17,7 @@ RNG = np.random.default_rng(14)
 
 def band(length, r, causal):
     """Return the mask by which the queries of ordinary attention see as far as those of local attention."""
-    i, j = np.arange(length)[:, None], np.arange(length)
+    i, j = np.arange(length, dtype=np.int64)[:, None], np.arange(length)
     return (i - r <= j) & (j <= (i if causal else i + r))
 
 

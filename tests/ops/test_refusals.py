@@ -112,7 +112,7 @@ def test_an_input_of_another_type_is_named_with_the_type(name, i, dtype):
 def test_composed_forms_refuse_whole_numbers_too(name):
     example = examples(ops.registry[name])[0]
     inputs = [mt.Tensor(np.ones(x.shape, int)) if is_float(x) else x for x in example.inputs]
-    refused(lambda: ops.registry[name].composed(*inputs), TypeError, f"{name}: x ", "int64")
+    refused(lambda: ops.registry[name].composed(*inputs), TypeError, f"{name}: x ", f"found {np.dtype(int)}")
 
 
 @pytest.mark.asks(
