@@ -15,10 +15,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from functools import wraps
+from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 from minitransformer.arrays import Array, Watch, xp
 from minitransformer.stand_ins import replaceable
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 if TYPE_CHECKING:
     from minitransformer.autograd.tensor import Tensor
@@ -100,13 +105,33 @@ def is_recording() -> bool:
 
 
 class no_grad:
-    """Record no graph: inside ``with no_grad():`` operations create no nodes."""
+    """Record no graph: inside ``with no_grad():``, or a function after ``@no_grad()``, operations create no nodes."""
 
     def __enter__(self) -> None:
         _recording.pauses += 1
 
     def __exit__(self, *exception: object) -> None:
         _recording.pauses -= 1
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        """Return the function so that it records no graph.
+
+        Raises
+        ------
+        TypeError
+            For a generator or a coroutine, whose code runs after the call.
+        """
+        if isgeneratorfunction(function) or iscoroutinefunction(function) or isasyncgenfunction(function):
+            raise TypeError(
+                f"no_grad: the code of {function.__name__} runs after the call; write `with no_grad():` inside it"
+            )
+
+        @wraps(function)
+        def without_graph(*args: P.args, **kwargs: P.kwargs) -> R:
+            with self:
+                return function(*args, **kwargs)
+
+        return without_graph
 
 
 @replaceable

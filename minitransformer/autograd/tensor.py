@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from itertools import accumulate as running_sums
@@ -11,6 +13,7 @@ import numpy as np
 
 from minitransformer.arrays import Array, Watch, asarray, check_gradient, to_numpy, xp
 from minitransformer.autograd.graph import Edge, Node, accumulate, backpropagate, is_recording
+from minitransformer.autograd.numpy_calls import ArrayUfunc, call_function, no_comparison
 from minitransformer.autograd.rules import RULES, unbroadcast
 from minitransformer.stand_ins import replaceable
 
@@ -32,7 +35,7 @@ def make_tensor(
     tensor = Tensor.__new__(Tensor)
     # NumPy turns arrays without axes into scalars; a tensor always holds an array.
     tensor._data = value if isinstance(value, xp.ndarray) else asarray(value)
-    tensor.grad = tensor._watch = None
+    tensor._grad = tensor._watch = None
     tensor._requires_grad = any(edges)
     tensor._node = Node(name, edges, backward) if tensor._requires_grad else None
     return tensor
@@ -108,6 +111,7 @@ class Tensor:
         reads, are not.
     grad : array or None
         Sum of the gradients so far, in ``data``'s shape; only leaves (tensors that no operation made) collect one.
+        ``mt.trace`` shows those of all results in a model.
     requires_grad : bool
         Whether gradients flow to or through this tensor.
 
@@ -128,15 +132,16 @@ class Tensor:
 
         def __getattr__(self, name: str) -> Callable[..., Tensor]: ...
 
-    __slots__ = ("__weakref__", "_data", "_node", "_requires_grad", "_watch", "grad")
-    __array_ufunc__ = None  # so that array + tensor calls Tensor.__radd__
+    __slots__ = ("__weakref__", "_data", "_grad", "_node", "_requires_grad", "_watch")
+    __array_ufunc__ = ArrayUfunc()
+    __array_function__ = call_function
 
     def __init__(self, data: Any, requires_grad: bool = False) -> None:
         if isinstance(data, Tensor):
             raise TypeError("Tensor: the data is a Tensor already; use tensor.detach() for one without its graph")
         self._data: Array = asarray(data)
         self.requires_grad = requires_grad
-        self.grad: Array | None = None
+        self._grad: Array | None = None
         self._node: Node | None = None
         self._watch: Watch | None = None  # of a leaf, while a graph waits for its backward pass
 
@@ -163,6 +168,21 @@ class Tensor:
         check_gradient(wanted, self._data)
         self._requires_grad = wanted
 
+    @property
+    def grad(self) -> Array | None:
+        """The sum of the gradients so far; a result of an operation collects none, and says so in a warning."""
+        if self._node is not None and self._grad is None:
+            warnings.warn(
+                f"grad: {self._node.name} computed this tensor, and only leaves collect a gradient. Continue with "
+                "y = mt.Tensor(y.data, requires_grad=True) to get its gradient, or use mt.trace for those in a model",
+                stacklevel=2,
+            )
+        return self._grad
+
+    @grad.setter
+    def grad(self, gradient: Array | None) -> None:
+        self._grad = gradient
+
     def _edge(self) -> Edge:
         """Return the edge from an operation to this tensor."""
         if self._node is None and (self._watch is None or self._watch.has_changed()):
@@ -183,7 +203,7 @@ class Tensor:
         raise TypeError("a Tensor is not an array: use .data for its array, or .numpy() for a NumPy array")
 
     def item(self) -> float:
-        """Return the only entry as a Python number. On a GPU this waits for the device."""
+        """Return the only entry as a Python number, without a graph. On a GPU this waits for the device."""
         return self._data.item()
 
     def detach(self) -> Tensor:
@@ -230,9 +250,7 @@ class Tensor:
         else:
             backpropagate(self._node, d_output, release)
 
-    def __eq__(self, other: object) -> Any:
-        raise TypeError("tensors cannot be compared: compare their .data (use `is` for the same tensor)")
-
+    __eq__ = __lt__ = __le__ = __gt__ = __ge__ = no_comparison
     __hash__ = object.__hash__
 
     def __repr__(self) -> str:
@@ -245,8 +263,44 @@ class Tensor:
     def __iter__(self) -> Iterator[Tensor]:
         return (self[i] for i in range(len(self)))
 
+    def __format__(self, spec: str) -> str:
+        if spec and self.size != 1:
+            raise TypeError(f"format: a tensor of shape {self.shape} is not one number; format its entries")
+        return format(self.item() if spec else str(self), spec)
+
     def __float__(self) -> float:
+        # float(t), math.exp(t) and array[0] = t all come here. Only the code that does it tells whether it is meant:
+        # it names float, or not.
+        if self._requires_grad and is_recording() and "float" not in sys._getframe(1).f_code.co_names:
+            warnings.warn(
+                "a tensor with a gradient was used as a number, which has none. Write float(x) if that is meant; "
+                "otherwise mt.exp(x) for math.exp(x), and mt.stack([x, y]) for x and y as entries of an array",
+                stacklevel=2,
+            )
         return float(self.item())
+
+    def __copy__(self) -> Tensor:
+        """Return a tensor with the same values, and the same graph if it has one."""
+        copy = Tensor(self.data, self._requires_grad)
+        copy._node, copy._grad = self._node, self._grad
+        return copy
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        """Return a copy of a leaf, with its gradient."""
+        self._refuse_graph("deepcopy")
+        return _leaf(*deepcopy((self._data, self._requires_grad, self._grad), memo))
+
+    def __reduce__(self) -> Any:
+        self._refuse_graph("pickle")
+        return _leaf, (self._data, self._requires_grad, self._grad)
+
+    def _refuse_graph(self, action: str) -> None:
+        """Raise an error for the result of an operation."""
+        if self._node is not None:
+            raise TypeError(
+                f"{action}: {self._node.name} computed this tensor, and a copy would not belong to its graph; "
+                "use .detach() for its values"
+            )
 
     def __bool__(self) -> bool:
         return bool(self._data)
@@ -344,6 +398,13 @@ def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
         raise ValueError(f"stack: axis {axis} is out of range; number of axes of the result: {n}")
     place = axis % n
     return concatenate([x.reshape(*x.shape[:place], 1, *x.shape[place:]) for x in tensors], axis=place)
+
+
+def _leaf(data: Array, requires_grad: bool, grad: Array | None) -> Tensor:
+    """Return a leaf as it was copied or pickled."""
+    leaf = Tensor(data, requires_grad)
+    leaf.grad = grad
+    return leaf
 
 
 def _method(name: str, doc: str) -> Callable[[Any], Tensor]:

@@ -81,8 +81,9 @@ def test_only_leaves_collect_gradients():
     y = x * 2
     z = y * 3
     z.backward([1.0])
-    assert y.grad is None
-    assert z.grad is None
+    for result in (y, z):
+        with pytest.warns(UserWarning, match=r"multiply.* only leaves .*mt\.trace"):
+            assert result.grad is None
     assert x.grad.tolist() == [6]
 
 
@@ -159,6 +160,39 @@ def test_no_grad():
     assert mt.is_recording()
     assert not y.requires_grad
     assert (x * 2).requires_grad
+
+
+def test_no_grad_decorates_functions():
+    x = leaf([2.0])
+
+    @mt.no_grad()
+    def square(x, times=1):
+        """Return the square."""
+        if times > 1:
+            return square(x, times=times - 1)
+        return x * x
+
+    assert not square(x, times=3).requires_grad
+    assert (square.__name__, square.__doc__) == ("square", "Return the square.")
+    assert (x * x).requires_grad
+    with pytest.raises(ValueError, match="do not match"):
+        mt.no_grad()(mt.matmul)(x, [[1.0], [2.0]])
+    assert (x * x).requires_grad
+
+
+def test_no_grad_refuses_functions_whose_code_runs_later():
+    def values():
+        yield 1
+
+    async def value():
+        return 1
+
+    async def several():
+        yield 1
+
+    for function in (values, value, several):
+        with pytest.raises(TypeError, match=r"with no_grad\(\)"):
+            mt.no_grad()(function)
 
 
 def test_no_grad_may_be_nested():

@@ -1,6 +1,10 @@
 """What a tensor is: its attributes, its types, and what it refuses."""
 
+import copy
+import math
+import pickle
 import tracemalloc
+import warnings
 from importlib import import_module
 from importlib.util import find_spec
 
@@ -542,16 +546,148 @@ def test_concatenate_takes_lists_and_is_named_in_messages():
 def test_a_tensor_is_never_taken_for_an_array_of_tensors():
     """NumPy would make an array of objects of it, and compare those without a word."""
     x = mt.Tensor([[5.0, 0.0]])
-    for use in (np.asarray, np.exp, lambda x: np.where([[True, False]], x, 0)):
-        with pytest.raises(TypeError, match=r"a Tensor is not an array: use \.data|does not support ufuncs"):
+    for use in (np.asarray, lambda x: np.array([x, x]), lambda x: np.zeros((2, 2)).__setitem__(0, x)):
+        with pytest.raises(TypeError, match=r"a Tensor is not an array: use \.data"):
             use(x)
+
+
+@pytest.mark.parametrize(
+    ("use", "write"),
+    [
+        (np.exp, r"mt\.exp.* x\.exp"),
+        (np.sum, r"mt\.sum.* x\.sum"),
+        (np.mean, r"mt\.mean.* x\.mean"),
+        (np.max, r"x\.max"),
+        (lambda x: np.maximum(0, x), r"mt\.maximum"),
+        (lambda x: np.where([[True, False]], x, 0), r"mt\.where"),
+        (lambda x: np.concatenate([x, x]), r"mt\.concatenate"),
+        (lambda x: np.reshape(x, (2, 1)), r"x\.reshape"),
+        (np.isnan, r"\.data"),
+        (np.cumprod, r"\.data"),
+        (np.linalg.norm, r"\.data"),
+        (lambda x: np.zeros(2) // x, r"\.data"),
+        (lambda x: np.add(x, 1, out=np.zeros((1, 2))), r"\.data"),
+        (np.add.reduce, r"\.data"),
+    ],
+)
+def test_functions_of_numpy_say_what_to_write(use, write):
+    with pytest.raises(TypeError, match=f"takes no Tensor.* {write}"):
+        use(leaf([[5.0, 0.0]]))
+
+
+def test_numpy_says_what_shape_a_tensor_has():
+    x = leaf([[5.0, 0.0]])
+    assert (np.shape(x), np.ndim(x), np.size(x)) == ((1, 2), 2, 2)
+
+
+OPERATORS = [lambda x, y: x + y, lambda x, y: x - y, lambda x, y: x * y, lambda x, y: x / y, lambda x, y: x**y]
+OPERATORS += [lambda x, y: x @ y]
+
+
+@pytest.mark.parametrize("operator", range(len(OPERATORS)))
+def test_operators_of_an_array_and_a_tensor_make_tensors(operator):
+    operator, array = OPERATORS[operator], np.array([3.0, 5.0])
+    for function, values in (
+        (lambda x: operator(asarray(array), x), lambda x: operator(array, x)),
+        (lambda x: operator(x, asarray(array)), lambda x: operator(x, array)),
+    ):
+        x = leaf([2.0, 0.5])
+        y = function(x)
+        np.testing.assert_array_equal(y.numpy(), values(np.array([2.0, 0.5])))
+        y.sum().backward()
+        assert x.grad.any()
+
+
+def test_a_sum_that_begins_as_an_array_becomes_a_tensor():
+    x, total = leaf([2.0, 0.5]), asarray(np.zeros(2))
+    start = total
+    total += x
+    assert isinstance(total, mt.Tensor)
+    assert start.tolist() == [0, 0]
+    total.sum().backward()
+    assert x.grad.tolist() == [1, 1]
+
+
+# Numbers and copies: what would leave the graph without a word
+
+
+def as_entry(x):
+    array = np.zeros(2)
+    array[0] = x
+    return array[0]
+
+
+def by_math(x):
+    return math.exp(x)
+
+
+def as_float(x):
+    return float(x)
+
+
+def as_floats(x):
+    (number,) = map(float, [x])
+    return number
+
+
+@pytest.mark.parametrize("use", [as_entry, by_math])
+def test_a_number_without_a_graph_is_noticed(use):
+    for x in (leaf(0.5), leaf(0.5) * 1):
+        with pytest.warns(UserWarning, match=r"float\(x\) if that is meant; .* mt\.exp\(x\) .* mt\.stack"):
+            use(x)
+    with mt.no_grad():
+        use(leaf(0.5))
+    use(mt.Tensor(0.5))
+
+
+@pytest.mark.parametrize("use", [as_float, as_floats, lambda x: x.item(), "{:.2f}".format, lambda x: f"{x:8.2e}", str])
+def test_a_number_that_was_asked_for_is_no_surprise(use):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert str(use(leaf(0.5))) in ("0.5", "0.50", "5.00e-01", "Tensor(0.5, requires_grad=True)")
+
+
+def test_a_number_is_formatted():
+    x = leaf([[2.0 / 3]])
+    assert (f"{x:.2f}", f"{x:>8.1%}", f"{x}") == ("0.67", "   66.7%", str(x))
+    assert f"{mt.Tensor(3):03d}" == "003"
+    with pytest.raises(TypeError, match=r"shape \(2,\) is not one number"):
+        f"{leaf([1.0, 2.0]):.2f}"
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_leaves_are_copied_and_results_refused(copied):
+    x = leaf([1.0, 2.0])
+    y = x * x
+    y.sum().backward()
+    other = copied(x)
+    assert (other.data.tolist(), other.grad.tolist(), other.requires_grad) == ([1, 2], [2, 4], True)
+    assert not copied(mt.Tensor([1.0])).requires_grad
+    (other * 3).sum().backward()
+    other.data[0] = 5.0
+    assert (other.grad.tolist(), x.grad.tolist(), x.data.tolist()) == ([5, 7], [2, 4], [1, 2])
+    with pytest.raises(TypeError, match=r"multiply .*use \.detach\(\)"):
+        copied(y)
+    with pytest.raises(TypeError, match=r"multiply .*use \.detach\(\)"):
+        copied({"values": [y]})
+    assert copied(y.detach()).data.tolist() == [1, 4]
+    first, second = copied([x, x])
+    assert first is second
+
+
+def test_a_shallow_copy_stays_in_the_graph():
+    x = leaf([1.0, 2.0])
+    copy.copy(x * x).sum().backward()
+    assert x.grad.tolist() == [2, 4]
 
 
 def test_tensors_are_not_compared():
     """Python would say whether they are one and the same object, and that would pass for a mask."""
     x = mt.Tensor([1.0, 0.0])
-    for compare in (lambda: x != 0, lambda: x == x, lambda: np.zeros(2) == x, lambda: x > 0):
-        with pytest.raises(TypeError, match=r"compare their \.data|not supported"):
+    comparisons = [lambda: x != 0, lambda: x == x, lambda: np.zeros(2) == x, lambda: x > 0, lambda: np.float64(2) > x]
+    comparisons += [lambda: np.zeros(2) < x, lambda: max([x, x]), lambda: sorted([x, x])]
+    for compare in comparisons:
+        with pytest.raises(TypeError, match=r"compare their \.data.* mt\.maximum"):
             compare()
     assert len({x, x, mt.Tensor([1.0, 0.0])}) == 2
 
