@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from minitransformer.arrays import Array, asarray, operand, to_numpy, xp
 from minitransformer.autograd import Operation, Tensor
-from minitransformer.testing.adapters import Mutates, forbid_writing, fresh
+from minitransformer.testing.adapters import Mutates, Refuses, forbid_writing, fresh
 from minitransformer.testing.dtypes import EPS, Precision, precision_of
 
 MOST_LOST = 1 / 4
@@ -41,6 +41,9 @@ class Case:
         If there is not one name for each input, or no input has a gradient.
     """
 
+    order: Literal["C", "K"] = "C"
+    """The order in memory of the arrays that the function gets: K keeps that of the inputs."""
+
     def __init__(
         self,
         checker: str,
@@ -66,7 +69,7 @@ class Case:
         self.moving = [i for i, x in enumerate(self.inputs) if is_float(x)]
         """The indices of the inputs that have a gradient."""
         if not self.moving:
-            kinds = ", ".join(dict.fromkeys(str(getattr(x, "dtype", type(x).__name__)) for x in self.inputs))
+            kinds = ", ".join(dict.fromkeys(map(_kind, self.inputs)))
             raise ValueError(
                 f"{self.title}: no input is a floating-point array, so there is no gradient to check; found "
                 f"{kinds or 'no inputs'}; np.asarray(x, dtype=float) makes an array of numbers"
@@ -153,7 +156,12 @@ class Case:
 
     def value(self, inputs: Sequence[Any]) -> Array:
         """Return the value of the function for some inputs, on the host."""
-        return _numbers(self.call(inputs)[0])
+        try:
+            return _numbers(self.call(inputs)[0])
+        except FloatingPointError:  # which NumPy raises only where it is asked to
+            raise
+        except Exception as error:  # whatever the function raises
+            raise Refuses(error) from error
 
     def loss(
         self, directions: Mapping[int, Array], cotangent: Array, middle: float = 0.0, eps: float = EPS
@@ -174,7 +182,7 @@ class Case:
             with np.errstate(all="ignore"):  # a step may lead out of the domain or the type; a shorter one will not
                 for i, start, at, before, along, precision in parts:
                     after = precision.round(before + t * along)
-                    inputs[i] = start.copy()
+                    inputs[i] = start.copy(order=self.order)
                     inputs[i][at] = after
                     lost += float(np.abs(after.astype(np.float64) - before - t * along).sum())
                 terms = factors * self.value(inputs).reshape(-1)
@@ -227,6 +235,14 @@ class Result:
 def is_float(x: Any) -> bool:
     """Return whether a value is an array of floating-point numbers."""
     return isinstance(x, np.ndarray | xp.ndarray) and x.dtype.kind == "f"
+
+
+def _kind(x: Any) -> str:
+    """Return the type of an input, for a message."""
+    if isinstance(x, np.ndarray | np.generic):
+        return str(x.dtype)
+    name = type(x).__name__
+    return f"{name} of {x.dtype}" if hasattr(x, "dtype") else name
 
 
 def draw_cotangent(rng: np.random.Generator, shape: Sequence[int]) -> Array:

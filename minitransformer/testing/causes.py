@@ -86,6 +86,15 @@ def _patterns(found: Array, expected: Array, sizes: Mapping[str, int], subject: 
     if extra.any() and _same(np.where(extra, 0, found), expected, tolerance):
         n = np.count_nonzero(extra)
         yield f"{n} {'entry' if n == 1 else 'entries'} should be exactly zero; the others are right"
+    if not same and found.ndim >= 2 and found.shape[-1] == found.shape[-2]:
+        for name, one_triangle in (("lower", np.tril), ("upper", np.triu)):
+            both = one_triangle(found + found.swapaxes(-1, -2))
+            both[..., range(found.shape[-1]), range(found.shape[-1])] /= 2
+            if _same(both, expected, tolerance):
+                yield (
+                    f"the function reads only the {name} triangle of each matrix, and {subject} is spread over both: "
+                    "there, return the sum of both triangles, or check x + x^T in place of x"
+                )
     if not same and np.isfinite(expected).all():
         difference = found - expected
         if _same(expected + difference.mean(), found, tolerance):

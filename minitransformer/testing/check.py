@@ -22,7 +22,7 @@ from typing import Any, Literal, ParamSpec
 import numpy as np
 
 from minitransformer.autograd import Operation
-from minitransformer.testing.adapters import Malformed, Mutates, find_adapter
+from minitransformer.testing.adapters import Malformed, Mutates, Refuses, find_adapter
 from minitransformer.testing.claim import Claim, Stop
 from minitransformer.testing.comparison import MAX_ENTRIES, N_DIRECTIONS, compare_all
 from minitransformer.testing.dtypes import EPS
@@ -48,6 +48,7 @@ def examine(
     max_entries: int = MAX_ENTRIES,
     n_directions: int = N_DIRECTIONS,
     detects: float | None = None,
+    tolerance: float | None = None,
     seed: int = 0,
 ) -> Report:
     """Return a report on a function's gradient: its verdict, the cause, and the worst entry.
@@ -67,7 +68,7 @@ def examine(
         The backward pass of a function of plain arrays: ``d_x, d_w = backward(x, w, d_y)``, with None for an argument
         on which the output does not depend. ``d_y`` has the structure of the output.
     options : dict, optional
-        Other arguments of the function.
+        Other arguments of the function, and of ``backward`` as far as its signature names them.
     names : sequence of str, optional
         The inputs' names, for the report.
     d_output : array, or tuple, list or dict of arrays, optional
@@ -86,6 +87,9 @@ def examine(
     detects : float, optional
         The relative error that the check must be able to find, such as 1e-3. If a backward pass with such an error, in
         one entry or in all, might have passed with these inputs, the verdict is "undecided". See ``Report.power``.
+    tolerance : float, optional
+        The relative error of a gradient that is accepted, where it is larger than what rounding explains: 1e-8, or √ε
+        in a lower precision. For values that are not exact, such as those of a solver that stops at a tolerance.
     seed : int
         Seeds the gradient of the output, the choice of entries and the directions.
 
@@ -128,6 +132,8 @@ def examine(
     if order not in (1, 2):
         raise ValueError(f"check: order is {order!r}; expected 1 or 2")
     require_sensible("check", max_entries, n_directions, detects)
+    if tolerance is not None and not 0 < tolerance < 1:
+        raise ValueError(f"check: tolerance is {tolerance!r}; expected a relative error above 0 and below 1")
     if names is None and not isinstance(function, Operation):
         names = _parameters(function, inputs)
     pair = tuple(backward) if isinstance(backward, Sequence) else (backward, None)
@@ -139,10 +145,11 @@ def examine(
     if order == 2:
         require_second_order(case.title, adapter, second)
     rng = np.random.default_rng(seed)
-    report, claim = _examine(case, rng, d_output, max_entries, n_directions)
+    report, claim = _examine(case, rng, d_output, max_entries, n_directions, tolerance or 0.0)
     if order == 2 and claim is not None and _is_accepted(report, kinks):
         try:
-            report, _ = _examine(backward_case(claim, second), rng, None, max_entries, n_directions)
+            next_case = backward_case(claim, second)
+            report, _ = _examine(next_case, rng, None, max_entries, n_directions, tolerance or 0.0)
         except Exception as error:
             if second is not None:
                 raise
@@ -156,12 +163,12 @@ def examine(
 
 
 def _examine(
-    case: RealCase, rng: np.random.Generator, d_output: Any, max_entries: int, n_directions: int
+    case: RealCase, rng: np.random.Generator, d_output: Any, max_entries: int, n_directions: int, allowed: float
 ) -> tuple[Report, Claim | None]:
     """Return the report on a case, and the claim if there are gradients to compare."""
     try:
-        return _compare(Claim(case, rng, d_output), max_entries, n_directions)
-    except (Stop, Malformed, Mutates) as stop:
+        return _compare(Claim(case, rng, d_output, allowed), max_entries, n_directions)
+    except (Stop, Malformed, Mutates, Refuses) as stop:
         return Report(case.name, stop.verdict, str(stop)), None
 
 
@@ -182,6 +189,8 @@ def _compare(claim: Claim, max_entries: int, n_directions: int) -> tuple[Report,
             measured, report = (claim if why_not_float64 else measured), coarse
     if measured is not claim and report.verdict in ("right", "kink"):
         judge_rounding(report, claim, losses(claim, measured))
+        for record in report.inputs:
+            record.allow(claim.tolerance)
     if report.verdict in ("right", "kink") and (not_linear := claim.why_not_linear()):
         report.verdict, report.subgradient, report.cause = "wrong", False, not_linear
     report.constants = claim.output.constants
@@ -215,7 +224,7 @@ def check(function: Callable[..., Any], **arguments: Any) -> Report:
     ----------
     function : callable
         The function.
-    inputs, backward, options, names, d_output, kinks, order, max_entries, n_directions, detects, seed
+    inputs, backward, options, names, d_output, kinks, order, max_entries, n_directions, detects, tolerance, seed
         As in ``examine``.
 
     Returns

@@ -43,6 +43,8 @@ class Claim(Measurement):
         Draws ``d_output`` and what is measured.
     d_output : array, or tuple, list or dict of arrays, optional
         The gradient of the output, in its structure; drawn by default.
+    allowed : float
+        The relative error of a gradient that is accepted, even if rounding does not explain it.
 
     Raises
     ------
@@ -53,8 +55,8 @@ class Claim(Measurement):
 
     case: RealCase
 
-    def __init__(self, case: RealCase, rng: np.random.Generator, d_output: Any = None) -> None:
-        self.case, self.rng = case, rng
+    def __init__(self, case: RealCase, rng: np.random.Generator, d_output: Any = None, allowed: float = 0.0) -> None:
+        self.case, self.rng, self.allowed = case, rng, allowed
         self._hidden = Hidden(case.function, case.adapter.backward if isinstance(case.adapter, Plain) else None)
         self.output = self._call()
         try:
@@ -82,7 +84,7 @@ class Claim(Measurement):
     def work_in(self, precision: Precision) -> None:
         """Take a type as the coarsest in which the function works."""
         self.precision, self.eps = precision, precision.eps
-        self.tolerance = max(1e-8, self.eps**0.5)
+        self.tolerance = max(1e-8, self.eps**0.5, self.allowed)
 
     def _draw(self) -> Array:
         """Draw a gradient of the output; a large output gets a small one, so that it does not hide the others."""
@@ -232,8 +234,9 @@ class Claim(Measurement):
                 continue
             changed = _list(self._hidden.changes())
             captured = changed and f"the backward pass changes {changed}, which it captures"
+            captured = captured or "does it draw random numbers, or add to an array that it keeps?"
             cause = f"{self.case.label(i)} differs in two calls of the backward pass with the same arguments; "
-            raise Stop("nondeterministic", cause + (captured or "does it add to an array that it keeps?"))
+            raise Stop("nondeterministic", cause + captured)
 
 
 def _list(names: list[str]) -> str:

@@ -15,6 +15,9 @@ from minitransformer.testing.dtypes import EPS
 from minitransformer.testing.input_report import InputReport
 from minitransformer.testing.measurement import UNCLEAR
 
+INEXACT = 1e-4
+"""Larger relative errors do not come from a solver that stops at a tolerance."""
+
 
 def outputs_at_fault(claim: Claim, inputs: Sequence[int]) -> str:
     """Return which outputs the wrong gradients of inputs come from, and why; empty if it is all of them."""
@@ -67,7 +70,17 @@ def likely_cause(claim: Claim, i: int, records: Mapping[int, InputReport]) -> st
     cause = complex_cause or causes.likely_cause(found, expected, swapped, sizes, subject, _terms(claim), tolerance)
     twice = (name for name, other in others.items() if causes.fits(found, other, tolerance))
     cause = cause or next((f"{subject} is that of {name}: is it returned twice?" for name in twice), "")
-    return cause or _short_type(claim, i, record.worst_error)
+    return cause or _short_type(claim, i, record.worst_error) or _inexact(claim, record)
+
+
+def _inexact(claim: Claim, record: InputReport) -> str:
+    """Return a sentence if an error is so small that the value may be inexact instead of the gradient."""
+    if not claim.tolerance < record.worst_error <= INEXACT:
+        return ""
+    return (
+        f"the gradient agrees to {record.worst_error:.1e}; if the value is not exact, as that of a solver that stops "
+        f"at a tolerance, pass tolerance={10 ** np.ceil(np.log10(2 * record.worst_error)):.0e}"
+    )
 
 
 def _short_type(claim: Claim, i: int, error: float) -> str:

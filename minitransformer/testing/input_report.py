@@ -107,6 +107,8 @@ class InputReport:
     """Entries around which the function is not finite."""
     turns: bool = False
     """Whether the function may turn between two numbers beside an input, so that no step measures it."""
+    has_small: bool = False
+    """Whether an entry was moved by its own size because a typical step is too long for it."""
     size: float = 0.0
     """The largest entry of the claimed gradient."""
     n_entries: int = 0
@@ -138,6 +140,11 @@ class InputReport:
             self.wrong_entries[index] = slope.sides or (slope.value, slope.value)
         if slope.sides is not None and index is not None:
             self.kinks.append(index)
+
+    def allow(self, relative: float) -> None:
+        """Raise the errors that would be found to those above a relative one, which rounding is allowed."""
+        self.one, self.together = max(self.one, relative * self.size), max(self.together, relative)
+        self.certain = self.certain and max(self.certain, relative * self.size)
 
     @property
     def derivatives(self) -> Array:

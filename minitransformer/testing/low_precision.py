@@ -55,7 +55,7 @@ def widen(claim: Claim) -> Claim | str:
         return f"the function computes in {claim.precision} whatever its inputs are"
     try:
         d_output = claim.output.structure(claim.output.cotangent(claim.d_output))
-        wide = Claim(claim.case.widened(), claim.rng, d_output)
+        wide = Claim(claim.case.widened(), claim.rng, d_output, claim.allowed)
     except Exception as error:  # whatever a library raises for a type that it does not support
         first = str(error).partition("\n")[0]
         return f"the function does not run in float64 ({type(error).__name__}{first and ': '}{first})"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from minitransformer.arrays import Array
-from minitransformer.testing.case import Case, nearly_same
+from minitransformer.testing.case import Case
 from minitransformer.testing.dtypes import EPS
 from minitransformer.testing.input_report import at
 from minitransformer.testing.measured_slope import Slope
@@ -21,7 +21,9 @@ UNCLEAR = 0.01
 """If an error bound is this fraction of the largest gradient of an input, or more, the verdict is "undecided"."""
 COARSER = 256.0
 """How much larger the error of a wrong claim's measurement may be than what one step tells of it."""
-FACTOR = -64.0
+ADDITIVE = 0.2
+"""For the sum of two gradients of the output, its gradients may be off by this power of ε: rounding is not the same."""
+FACTORS = (-64.0, 2.0**-20)
 """A backward pass is linear: for so many times the gradient of the output it returns so many times as much."""
 SAME = 64.0
 """Two calls may differ by this many roundings: sums depend on the memory layout."""
@@ -82,6 +84,11 @@ class Measurement:
             slope = slope._replace(error=slope.error + self.noise_along(i, direction))
         return slope
 
+    def confirms(self, slope: Slope, claimed: float) -> bool:
+        """Return whether a measured slope shows that a claimed one is right."""
+        clear = slope.sides is None and slope.error <= UNCLEAR * abs(claimed)
+        return clear and slope.disagreement(claimed, self.tolerance) <= self.tolerance
+
     def gradients_for(self, d_output: Array) -> dict[int, Array]:
         """Return the gradients that the backward pass claims for another gradient of the output."""
         raise NotImplementedError
@@ -91,17 +98,47 @@ class Measurement:
 
         Finite differences are compared for one gradient of the output, so they cannot see a sign that is lost in it.
         """
+        ratios = self.rng.choice((-2.0, -0.5, 0.5, 2.0), self.d_output.shape)
+        other = (ratios * self.d_output).astype(self.d_output.dtype)
         with np.errstate(all="ignore"):
-            found = self.gradients_for(FACTOR * self.d_output)
-            for i, gradient in found.items():
-                expected = FACTOR * self.gradients[i]
-                if np.isfinite(gradient).all() and not nearly_same(gradient, expected, SAME * self.eps):
-                    index = np.unravel_index(int(np.abs(gradient - expected).argmax()), gradient.shape)
-                    return (
-                        f"the backward pass is not linear: for {FACTOR:g} times the gradient of the output, "
-                        f"{self.case.label(i)}{at(tuple(map(int, index)))} is {gradient[index]:.6g} instead of "
-                        f"{expected[index]:.6g}"
-                    )
+            for factor in FACTORS:
+                scaled = {i: factor * g for i, g in self.gradients.items()}
+                where = f"for {factor:g} times the gradient of the output"
+                text = self._where_they_differ(self._for(factor * self.d_output), scaled, SAME * self.eps, where)
+                if text:
+                    return text
+            parts = self._for(other)
+            added = {i: g + parts[i] for i, g in self.gradients.items()}
+            where = "for the sum of two gradients of the output"
+            return self._where_they_differ(self._for(self.d_output + other), added, self.eps**ADDITIVE, where, parts)
+
+    def _for(self, d_output: Array) -> dict[int, Array]:
+        return self.gradients_for(d_output.astype(self.d_output.dtype))
+
+    def _where_they_differ(
+        self,
+        found: dict[int, Array],
+        expected: dict[int, Array],
+        tolerance: float,
+        where: str,
+        terms: dict[int, Array] | None = None,
+    ) -> str:
+        """Return where gradients differ from what a linear backward pass returns, in a sentence; "" if nowhere."""
+        for i, gradient in found.items():
+            wanted = expected[i]
+            size = max(float(np.abs(x).max(initial=0.0)) for x in (wanted, terms[i] if terms else wanted))
+            least = SAME * self.eps * float(np.abs(self.d_output).max(initial=0.0)) if terms else 0.0
+            limits = np.finfo(self.case.precision(i).host)
+            if size < float(limits.tiny) / self.eps or not np.isfinite(gradient).all():
+                continue  # too small or too large for the type
+            off = np.abs(gradient - wanted)
+            if (off > tolerance * (np.abs(wanted) + size) + least).any():
+                index = np.unravel_index(int(off.argmax()), gradient.shape)
+                return (
+                    f"the backward pass is not linear: {where}, "
+                    f"{self.case.label(i)}{at(tuple(map(int, index)))} is {gradient[index]:.6g} instead of "
+                    f"{wanted[index]:.6g}"
+                )
         return ""
 
     def _is_hidden(self, i: int, slope: Slope, along: float) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 from minitransformer.testing.input_report import InputReport, Power, power_of
 
@@ -64,6 +64,10 @@ class Report:
         For a right gradient it falls as h² until rounding takes over. Empty at a kink, where no error falls.
         """
         return self.measure_errors()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled: the measured errors instead of the function that measures them."""
+        return {**vars(self), "errors": self.errors, "measure_errors": list}
 
     @property
     def power(self) -> Power | None:

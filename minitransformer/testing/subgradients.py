@@ -56,7 +56,9 @@ def judge_ties(claim: Measurement, compared: Mapping[int, InputReport]) -> tuple
     wrong, kinks = ([r for r in records if r.wrong], [r for r in records if r.kinks])
     off = {i: r.wrong_entries if kinks or wrong else _off(claim.gradients[i], r) for i, r in compared.items()}
     moved = sum(int(np.isfinite(r.differences).sum()) for r in records)
-    if (wrong or not kinks) and (moved < 2 or claim.smooth or _is_linear(claim, compared)):
+    if (wrong or not kinks) and (
+        moved < 2 or claim.smooth or any(r.has_small for r in records) or _is_linear(claim, compared)
+    ):
         return "", ""
     if wrong or any(off.values()):
         excused = all(off[i] for i, r in compared.items() if r.wrong) and _is_excused(claim, compared, off)

@@ -34,7 +34,7 @@ def effort(function, backward, *inputs, **arguments):
 @pytest.mark.parametrize("n", [2, 3, 10, 40])
 def test_a_right_gradient_takes_two_calls_an_entry_and_one_direction_of_all(n):
     report, moved, passes = effort(square, d_square, np.arange(1.0, n + 1))
-    assert (report.verdict, report.inputs[0].comparisons, moved, passes) == ("right", n, 2 * n + 4, 3)
+    assert (report.verdict, report.inputs[0].comparisons, moved, passes) == ("right", n, 2 * n + 4, 6)
 
 
 @pytest.mark.parametrize(("entries", "directions"), [(3, 8), (0, 1), (5, 0), (256, 8)])
@@ -72,37 +72,37 @@ def only_float32(x):
 TIES = np.ones(2)
 NARROW = X.astype("f4")
 HARDER = {  # a function, its backward pass, inputs; the verdict, how many calls move the inputs, backward passes
-    "a subgradient": (relu, lambda x, d: (x > 0) * d, [np.array([1.0, 0.0, -2.0])], "kink", 124, 3),
+    "a subgradient": (relu, lambda x, d: (x > 0) * d, [np.array([1.0, 0.0, -2.0])], "kink", 124, 6),
     "no subgradient": (relu, lambda x, d: 2 * d, [np.array([1.0, 0.0, -2.0])], "wrong", 767, 6),
-    "two kinks": (relu, lambda x, d: (x > 0) * d, [np.arange(-5, 7.0) // 2], "kink", 480, 3),
-    "a jump": (np.floor, lambda x, d: 0 * d, [np.array([0.25, 1.0])], "kink", 107, 6),
-    "a kink nearby": (relu, lambda x, d: d * (x > 0), [np.array([2.0**-14, 2.0, -3.0, 1.0])], "right", 20, 3),
+    "two kinks": (relu, lambda x, d: (x > 0) * d, [np.arange(-5, 7.0) // 2], "kink", 480, 6),
+    "a jump": (np.floor, lambda x, d: 0 * d, [np.array([0.25, 1.0])], "kink", 107, 9),
+    "a kink nearby": (relu, lambda x, d: d * (x > 0), [np.array([2.0**-14, 2.0, -3.0, 1.0])], "right", 20, 6),
     "wrong near a kink": (relu, lambda x, d: d / 2, [2.0**-14 * np.array([1, -1])], "wrong", 235, 6),
     "no gradient of a median": (median, lambda x, d: 0 * x, [np.ones(3)], "wrong", 240, 2),
-    "half of two ties": (np.maximum, lambda x, y, d: (d / 2, d / 2), [TIES, TIES], "kink", 304, 3),
+    "half of two ties": (np.maximum, lambda x, y, d: (d / 2, d / 2), [TIES, TIES], "kink", 304, 6),
     "all of two ties": (np.maximum, lambda x, y, d: (d, d), [TIES, TIES], "wrong", 496, 2),
     "all entries rise": (
-        lambda x: relu(x.min(keepdims=True)), lambda x, d: d * np.ones(5) / 5, [np.zeros(5)], "kink", 724, 6,
+        lambda x: relu(x.min(keepdims=True)), lambda x, d: d * np.ones(5) / 5, [np.zeros(5)], "kink", 724, 9,
     ),
     "the border of a domain": (
         lambda x: np.where(x >= 0, x * x, np.nan), d_square, [np.array([0.0, 1.0])], "undecided", 93, 5,
     ),
-    "a typical step too long": (above_zero, d_square, [np.array([2.0**-40, 1.0, 2.0])], "right", 147, 6),
+    "a typical step too long": (above_zero, d_square, [np.array([2.0**-40, 1.0, 2.0])], "right", 93, 9),
     "an infinite entry": (
         lambda x: np.where(np.isinf(x), 0, x * x), lambda x, d: np.where(np.isinf(x), 0, 2 * x * d),
-        [np.array([1.0, np.inf, 2.0])], "right", 8, 3,
+        [np.array([1.0, np.inf, 2.0])], "right", 8, 6,
     ),
-    "a large constant": (lambda x: x + 2.0**40, lambda x, d: d, [X], "right", 88, 3),
+    "a large constant": (lambda x: x + 2.0**40, lambda x, d: d, [X], "right", 88, 6),
     "a narrow steep part": (
-        lambda x: x + np.clip(2.0**20 * x, -1, 1), lambda x, d: d * (1 + 2.0**20), [np.zeros(2)], "right", 52, 3,
+        lambda x: x + np.clip(2.0**20 * x, -1, 4), lambda x, d: d * (1 + 2.0**20), [np.zeros(2)], "right", 52, 6,
     ),
     "a grid": (lambda x: np.round(1024 * x) / 1024, lambda x, d: d, [X / 3], "undecided", 460, 6),
-    "float32": (square, d_square, [NARROW], "right", 16, 5),
-    "float32 alone": (only_float32, d_square, [NARROW], "right", 24, 3),
+    "float32": (square, d_square, [NARROW], "right", 16, 8),
+    "float32 alone": (only_float32, d_square, [NARROW], "right", 24, 6),
     "wrong in float32 alone": (only_float32, lambda x, d: 4 * x * d, [NARROW], "wrong", 186, 6),
     "float16 alone": (only_float32, d_square, [X.astype("f2")], "undecided", 358, 2),
-    "another value in float64": (lambda x: x * x * (1 + (x.dtype == np.float64)), d_square, [NARROW], "right", 40, 5),
-    "complex": (square, lambda z, d: 2 * np.conj(z) * d, [X + 1j], "right", 28, 3),
+    "another value in float64": (lambda x: x * x * (1 + (x.dtype == np.float64)), d_square, [NARROW], "right", 40, 8),
+    "complex": (square, lambda z, d: 2 * np.conj(z) * d, [X + 1j], "right", 28, 6),
 }  # fmt: skip
 
 
@@ -132,9 +132,9 @@ def test_a_proof_moves_64_entries_of_the_hand_written_form_and_4_of_the_composed
     forward, backward = Counted(lambda x: (x * x, x)), Counted(lambda x, d: (2 * x * d,))
     composed, x = Counted(lambda x: x * x), np.arange(1, 71.0)
     prove(Operation(forward, backward, composed=composed, name="f"), [x])
-    assert (forward.calls, backward.calls, composed.calls) == (162, 8, 22)
+    assert (forward.calls, backward.calls, composed.calls) == (165, 11, 25)
     forward, backward = Counted(lambda x: (x * x, x)), Counted(lambda x, d: (2 * x * d,))
     prove(Operation(forward, backward, name="f"), [X])
-    assert (forward.calls, backward.calls) == (25, 7)
+    assert (forward.calls, backward.calls) == (28, 10)
     few = [mt.testing.gradcheck(mt.tanh, [x], max_entries=n).inputs[0].comparisons for n in (1, 70)]
     assert few == [1 + 8, 70]

@@ -36,6 +36,19 @@ class Mutates(Exception):
     verdict: Literal["mutates"] = "mutates"
 
 
+class Refuses(ValueError):
+    """A function raises an error for inputs that have moved, so nothing can be measured."""
+
+    verdict: Literal["undecided"] = "undecided"
+
+    def __init__(self, error: Exception) -> None:
+        text = f"{type(error).__name__}: {error}".rstrip(": ")
+        super().__init__(
+            f"the function raises an error at inputs that have moved a little: {text}; "
+            "check a function that accepts all inputs nearby, such as one that normalises them itself"
+        )
+
+
 class Adapter(ABC):
     """Moves arrays between NumPy and a library, and runs the library's backward pass."""
 

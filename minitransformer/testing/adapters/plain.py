@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,10 +15,18 @@ from minitransformer.testing.dtypes import is_bfloat16
 
 
 class Plain(Adapter):
-    """A backward pass that takes the inputs and the gradient of the output, and returns the gradient of each input."""
+    """A backward pass that takes the inputs and the gradient of the output, and returns the gradient of each input.
 
-    def __init__(self, backward: Callable[..., Any]) -> None:
-        self.backward = backward
+    Parameters
+    ----------
+    backward : callable
+        The backward pass.
+    options : dict, optional
+        The options of the function. The backward pass gets those that its signature takes.
+    """
+
+    def __init__(self, backward: Callable[..., Any], options: dict[str, Any] | None = None) -> None:
+        self.backward, self.options = backward, options or {}
 
     def recognises(self, x: Any) -> bool:
         """Return whether a value is an array of NumPy or CuPy."""
@@ -37,7 +46,8 @@ class Plain(Adapter):
         """Call the function, in case it keeps what the backward pass needs, and then the backward pass."""
         function(*fresh(inputs))
         arguments = function.arguments(fresh(inputs))
-        found = self.backward(*arguments, function.d_value(d_outputs))
+        options = taken_by(self.backward, len(arguments) + 1, self.options)
+        found = self.backward(*arguments, function.d_value(d_outputs), **fresh(options))
         gradients = list(found) if isinstance(found, tuple | list) else [found]
         if len(gradients) != len(arguments):
             raise Malformed(
@@ -45,3 +55,17 @@ class Plain(Adapter):
                 f"({len(arguments)}); return one for each, None where there is none"
             )
         return function.gradients(gradients)
+
+
+def taken_by(function: Callable[..., Any], n_arguments: int, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options that a function takes by name, beside its first ``n_arguments`` positional arguments."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):  # a function written in C
+        return {}
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return options
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    others = [p for p in parameters if p.kind is p.KEYWORD_ONLY]
+    names = {p.name for p in others} | {p.name for p in positional[n_arguments:] if p.kind is p.POSITIONAL_OR_KEYWORD}
+    return {name: value for name, value in options.items() if name in names}

@@ -1,0 +1,164 @@
+"""What users of gradient checkers reported: each test fails without what it is about."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+import minitransformer as mt
+from minitransformer.testing import CheckError, check, examine
+
+X = np.random.default_rng(0).normal(size=(2, 3))
+
+
+def scaled(x, *, s=2.0, unused=None):
+    return s * x
+
+
+@pytest.mark.parametrize(
+    "backward",
+    [
+        lambda x, d, *, s=2.0: s * d,
+        lambda x, d, s=2.0: s * d,
+        lambda x, d, **options: options["s"] * d,
+        lambda x, d: 3 * d,
+    ],
+    ids=["by name", "by place", "all", "none"],
+)
+def test_the_backward_pass_gets_the_options_that_it_takes(backward):
+    assert check(scaled, backward=backward, inputs=[X], options={"s": 3.0, "unused": 1}).verdict == "right"
+    assert examine(scaled, backward=lambda x, d, s=2.0: d * (s - 1), inputs=[X], options={"s": 3.0}).verdict == "wrong"
+
+
+def test_an_option_never_takes_the_place_of_an_argument():
+    report = check(lambda x, *, d=3.0: x * d, backward=lambda x, d: 3 * d, inputs=[X], options={"d": 3.0})
+    assert report.verdict == "right"
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda d: np.where(abs(d) < 0.49, 0, d),
+        lambda d: np.where(abs(d) < 1e-3, 0, d),
+        lambda d: np.clip(d, -100, 100),
+        lambda d: d * abs(d).max() / np.roll(abs(d), 1).max() + abs(d).sum() * 0 + abs(d) - abs(d).mean(),
+        lambda d: np.where(d == 0, 0, d * abs(d / np.roll(d, 1)) ** 0.5),
+    ],
+    ids=["small", "tiny", "large", "absolute values", "of degree 1, not additive"],
+)
+@pytest.mark.parametrize("seed", range(5))
+def test_a_backward_pass_that_is_not_linear_is_wrong(spoil, seed):
+    def backward(x, d):
+        return np.cos(x) * spoil(d)
+
+    assert examine(np.sin, backward=backward, inputs=[X], seed=seed).verdict == "wrong"
+    operation = mt.Operation(lambda x: (np.sin(x), x), lambda x, d: (backward(x, d),))
+    with pytest.raises(AssertionError):
+        mt.testing.gradcheck(operation, [X], seed=seed)
+
+
+def solve(a):
+    """Return x = cos(a x), up to 1e-9."""
+    x = np.full_like(a, 0.7)
+    while abs(np.cos(a * x) - x).max() > 1e-9:
+        x = np.cos(a * x)
+    return x
+
+
+def d_solve(a, d):
+    x = solve(a)
+    for _ in range(200):
+        x = np.cos(a * x)
+    return -d * x * np.sin(a * x) / (1 + a * np.sin(a * x))
+
+
+def test_a_solver_that_stops_at_a_tolerance():
+    draws = [np.random.default_rng(seed).uniform(0.3, 1.2, 3) for seed in range(10)]
+    wrong = [report for a in draws if (report := examine(solve, backward=d_solve, inputs=[a])).verdict == "wrong"]
+    assert wrong
+    assert all("tolerance=1e-0" in report.cause for report in wrong)
+    assert all(check(solve, backward=d_solve, inputs=[a], tolerance=1e-5).verdict == "right" for a in draws)
+    slightly = [examine(solve, backward=lambda a, d: 1.001 * d_solve(a, d), inputs=[a], tolerance=1e-5) for a in draws]
+    assert {report.verdict for report in slightly} == {"wrong"}
+
+
+@pytest.mark.parametrize("tolerance", [0, -1e-3, 1.0, np.nan])
+def test_a_tolerance_is_above_0_and_below_1(tolerance):
+    with pytest.raises(ValueError, match="tolerance"):
+        check(np.sin, backward=lambda x, d: np.cos(x) * d, inputs=[X], tolerance=tolerance)
+
+
+def test_the_power_in_float32_counts_what_rounding_is_allowed():
+    def backward(x, d):
+        return (np.cos(x) * d * (1.0003 if x.dtype == np.float32 else 1)).astype(x.dtype)
+
+    report = examine(np.sin, backward=backward, inputs=[X.astype(np.float32)])
+    assert report.verdict == "wrong" or min(report.power.one, report.power.together) > 3e-4
+    assert examine(np.sin, backward=backward, inputs=[X.astype(np.float32)], detects=1e-5).verdict != "right"
+
+
+def test_the_power_of_a_gradient_without_an_imaginary_part_is_finite():
+    report = check(lambda z: 2 * z.real, backward=lambda z, d: 2 * d + 0j, inputs=[X + 1j])
+    assert report.power.together < 1e-6
+
+
+def simplex(p):
+    if abs(p.sum() - 1) > 1e-12:
+        raise ValueError("the weights do not sum to 1")
+    return p**2
+
+
+def test_an_error_at_inputs_that_have_moved_is_a_verdict_with_advice():
+    report = examine(simplex, backward=lambda p, d: 2 * p * d, inputs=[np.array([0.25, 0.75])])
+    assert report.verdict == "undecided"
+    assert "the weights do not sum to 1" in report.cause
+
+
+def test_moved_arrays_keep_their_order_in_memory():
+    def backward(x, d):
+        return 2 * x * d.reshape(x.shape, order="F")
+
+    x = np.asfortranarray(X)
+    assert check(lambda x: (x**2).ravel(order="K"), backward=backward, inputs=[x]).verdict == "right"
+
+
+def test_a_function_that_reads_one_triangle_is_named():
+    a = np.eye(3) * 4 + np.outer([1, 2, 3], [1, 2, 3]) / 9
+
+    def backward(a, d):
+        factor = np.linalg.cholesky(a)
+        inner = np.tril(factor.T @ d)
+        inner[np.diag_indices(3)] /= 2
+        whole = np.linalg.inv(factor).T @ inner @ np.linalg.inv(factor)
+        return (whole + whole.T) / 2
+
+    assert "lower triangle" in examine(np.linalg.cholesky, backward=backward, inputs=[a]).cause
+
+
+def test_an_error_of_a_lambda_can_be_pickled():
+    with pytest.raises(CheckError) as error:
+        check(lambda x: 2 * x, backward=lambda x, d: d, inputs=[X])
+    copied = pickle.loads(pickle.dumps(error.value))
+    assert (copied.report.verdict, str(copied)) == ("wrong", str(error.value))
+    assert copied.report.errors == error.value.report.errors
+
+
+@pytest.mark.parametrize("small", [1e-8, 1e-10, 1e-12, 1e-13])
+@pytest.mark.parametrize(
+    ("function", "derivative"), [(np.log, lambda x: 1 / x), (np.sqrt, lambda x: 0.5 / np.sqrt(x))], ids=["log", "sqrt"]
+)
+def test_a_small_entry_is_moved_by_its_own_size(function, derivative, small):
+    x = np.array([small, 0.5])
+    assert check(function, backward=lambda x, d: d * derivative(x), inputs=[x]).verdict == "right"
+    assert examine(function, backward=lambda x, d: d * derivative(x) * [1.01, 1], inputs=[x]).verdict == "wrong"
+
+
+class Series:
+    """What looks like an array and is none."""
+
+    dtype = np.dtype(float)
+
+
+def test_an_input_that_is_no_array_is_named_by_its_type():
+    with pytest.raises(ValueError, match="Series of float64"):
+        check(np.sin, backward=lambda x, d: d, inputs=[Series()])
