@@ -1,12 +1,12 @@
 """The autograd core: tensors, elementary rules, and operations with a hand-written backward pass.
 
-=================  ====================================================================
-``graph.py``       nodes and edges; the backward pass over them
-``rules.py``       the table of elementary rules, and the one ``unbroadcast``
-``tensor.py``      the tensor, and functions built from the table
-``numpy_calls.py`` what NumPy's functions do with a tensor
-``operation.py``   ``Operation``: a node from a hand-written forward and backward pass
-=================  ====================================================================
+===================  ====================================================================
+``graph.py``         nodes and edges; the backward pass over them
+``rules.py``         the table of elementary rules, and the one ``unbroadcast``
+``tensor.py``        the tensor, and functions built from the table
+``numpy_calls.py``   what NumPy's functions do with a tensor
+``operation.py``     ``Operation``: a node from a hand-written forward and backward pass
+===================  ====================================================================
 """
 
 from collections.abc import Callable

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from itertools import accumulate as running_sums
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
@@ -281,26 +281,21 @@ class Tensor:
 
     def __copy__(self) -> Tensor:
         """Return a tensor with the same values, and the same graph if it has one."""
-        copy = Tensor(self.data, self._requires_grad)
-        copy._node, copy._grad = self._node, self._grad
-        return copy
+        other = type(self).__new__(type(self))
+        state: Any = object.__getstate__(self)  # the attributes of a subclass, and the slots
+        for part in filter(None, state):
+            for name, value in part.items():
+                setattr(other, name, value)
+        return other
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        """Return a copy of a leaf, with its gradient."""
-        self._refuse_graph("deepcopy")
-        return _leaf(*deepcopy((self._data, self._requires_grad, self._grad), memo))
-
-    def __reduce__(self) -> Any:
-        self._refuse_graph("pickle")
-        return _leaf, (self._data, self._requires_grad, self._grad)
-
-    def _refuse_graph(self, action: str) -> None:
-        """Raise an error for the result of an operation."""
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
+        # copy.deepcopy and pickle ask for this
         if self._node is not None:
             raise TypeError(
-                f"{action}: {self._node.name} computed this tensor, and a copy would not belong to its graph; "
-                "use .detach() for its values"
+                f"{self._node.name} computed this tensor, and a deep copy or a pickle of it would not belong to its "
+                "graph; use .detach() for its values"
             )
+        return super().__reduce_ex__(protocol)
 
     def __bool__(self) -> bool:
         return bool(self._data)
@@ -398,13 +393,6 @@ def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
         raise ValueError(f"stack: axis {axis} is out of range; number of axes of the result: {n}")
     place = axis % n
     return concatenate([x.reshape(*x.shape[:place], 1, *x.shape[place:]) for x in tensors], axis=place)
-
-
-def _leaf(data: Array, requires_grad: bool, grad: Array | None) -> Tensor:
-    """Return a leaf as it was copied or pickled."""
-    leaf = Tensor(data, requires_grad)
-    leaf.grad = grad
-    return leaf
 
 
 def _method(name: str, doc: str) -> Callable[[Any], Tensor]:

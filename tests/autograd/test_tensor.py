@@ -673,6 +673,7 @@ def test_leaves_are_copied_and_results_refused(copied):
     assert copied(y.detach()).data.tolist() == [1, 4]
     first, second = copied([x, x])
     assert first is second
+    assert type(copied(mt.nn.module.Parameter([1.0]))) is mt.nn.module.Parameter
 
 
 def test_a_shallow_copy_stays_in_the_graph():
