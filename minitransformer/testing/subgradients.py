@@ -10,8 +10,14 @@ subgradient. The median of three equal numbers does not change if one of them mo
 nearby is 1 in one entry. Then the slopes at points nearby are the bounds: the steepest piece on a line along the entry
 is found by halving.
 
-There, slopes along single entries may also agree with a gradient that is none: 0 for the median of three equal numbers,
-which moves with all three. A slope along a random direction is then not the sum of those along the entries.
+A subgradient g rises along no direction v faster than the function does nearby: g · v is at most the steepest slope
+along v. The direction g itself shows that (1, 1, 1) is no subgradient of the norm at 0, although each entry lies
+between the slopes on both sides. The slope of each entry of the output is bounded on its own, since one may bend up
+where another bends down.
+
+Where three or more smooth pieces of a function meet, slopes along single entries may also agree with a gradient that is
+none: 0 for the median of three equal numbers, which moves with all three. A slope along a random direction is then not
+the sum of those along the entries.
 """
 
 from __future__ import annotations
@@ -35,6 +41,8 @@ ROUNDS = 4
 """How many times more points are drawn before a gradient is no subgradient."""
 NEARBY, STEP, FIRST = 2.0**-12, 2.0**-26, 2.0**-10
 """How far away the points are, the step at them, and the longest step at the inputs; relative to the inputs."""
+CLOSE, MOST_GROUPS = 2.0**-20, 32
+"""The step from the inputs to each side, and how many entries or rows move down in turn."""
 LINES, SPAN, PLACES, HALVINGS = 16, 0.75, 17, 9
 """On how many lines the steepest piece is searched, how far they reach, at how many places, and how often the steepest
 interval is halved."""
@@ -71,8 +79,8 @@ def judge_ties(claim: Measurement, compared: Mapping[int, InputReport]) -> tuple
             "slopes along single entries do not bound the gradient, and the claimed one may belong to a piece; give "
             "inputs without ties"
         )
-    is_one, varies = _is_subgradient(claim, compared)
-    if not is_one:
+    is_one, varies, outside = _is_subgradient(claim, compared)
+    if not is_one or (kinks and _is_too_steep(claim, compared, outside)):
         where = f"at the kinks of {_list(kinks)} each entry lies" if kinks else "each entry lies"
         return "wrong", (
             f"{where} between the slopes on both sides, but together they are no average of the gradients nearby: a "
@@ -101,14 +109,17 @@ def _list(records: Iterable[InputReport]) -> str:
     return " and ".join(record.name for record in records)
 
 
-def _is_subgradient(claim: Measurement, compared: Mapping[int, InputReport]) -> tuple[bool, bool]:
-    """Return whether a gradient that agrees with the slopes along entries may be one, and if those nearby vary."""
+def _is_subgradient(claim: Measurement, compared: Mapping[int, InputReport]) -> tuple[bool, bool, dict[int, Array]]:
+    """Return whether a gradient that agrees with the slopes along entries may be one, and if those nearby vary.
+
+    The last is the direction in which the gradient lies outside the plane of those nearby.
+    """
     scales = {i: _scales(claim, i) for i in compared}
     kinks = [(index, i) for i, record in compared.items() for index in record.kinks]
     kinks.sort(key=lambda kink: (np.ravel_multi_index(kink[0], compared[kink[1]].shape) if kink[0] else 0, kink[1]))
     others = [(index, i) for i in compared for index in np.ndindex(compared[i].shape) if scales[i][index]]
     if len(others) < 2:
-        return True, False
+        return True, False, {}
     alone = list(dict.fromkeys([*kinks, *others]))[:ALONE]
     directions = [_direction(kink, scales) for kink in alone]
     directions.append({i: scale - sum(v[i] for v in directions) for i, scale in scales.items()})
@@ -123,15 +134,80 @@ def _is_subgradient(claim: Measurement, compared: Mapping[int, InputReport]) -> 
                 nearby.append(np.array([_slope(claim, start, w) for w in directions]))
         gradients = np.array(nearby)
         if not np.isfinite(gradients).all():
-            return True, False
+            return True, False, {}
         middle, size = gradients.mean(axis=0), np.abs(gradients).max()
         _, spread, axes = np.linalg.svd(gradients - middle)
         varied = axes[: np.count_nonzero(spread > FLAT * size)]
         outside = found - middle
         outside -= varied.T @ (varied @ outside)
         if np.abs(outside).max() <= OUTSIDE * size:
-            return True, bool(varied.size)
-    return False, True
+            return (
+                True,
+                bool(varied.size),
+                {i: np.sum([w * v[i] for w, v in zip(outside, directions, strict=True)], axis=0) for i in scales},
+            )
+    return False, True, {}
+
+
+def _is_too_steep(claim: Measurement, compared: Mapping[int, InputReport], outside: Mapping[int, Array]) -> bool:
+    """Return whether a gradient at kinks rises faster along some direction than the function does nearby.
+
+    The directions are the gradient itself at all kinks and at those of each input, and ``outside``.
+    """
+    scales = {i: _scales(claim, i) for i in compared}
+    at_kinks = {i: np.zeros(scale.shape) for i, scale in scales.items()}
+    for i, record in compared.items():
+        for index in record.kinks:
+            at_kinks[i][index] = claim.gradients[i][index] * scales[i][index] ** 2
+    alone = [{j: v * (j == i) for j, v in at_kinks.items()} for i in at_kinks]
+    for direction in [at_kinks, *(alone if len(alone) > 1 else []), outside]:
+        length = max(
+            (float(np.abs(v / scales[i].clip(1e-300)).max(initial=0.0)) for i, v in direction.items()), default=0
+        )
+        if not 0 < length < np.inf:
+            continue
+        v = {i: part / length for i, part in direction.items()}
+        size = sum(float(np.abs(claim.gradients[i] * part).sum()) for i, part in v.items())
+        if _along(claim, v) > _steepest_nearby(claim, scales, v) + OUTSIDE * size:
+            return True
+    return False
+
+
+def _steepest_nearby(claim: Measurement, scales: Mapping[int, Array], direction: Mapping[int, Array]) -> float:
+    """Return a bound on the slopes of L along a direction near the inputs: the sum of those of the entries of y."""
+    inputs, weights = claim.case.inputs, claim.d_output.astype(np.float64).reshape(-1)
+    with np.errstate(all="ignore"):
+        low, here, high = (claim.case.value(_moved(inputs, direction, t)).reshape(-1) for t in (-CLOSE, 0.0, CLOSE))
+    steepest = np.maximum(weights * (high - here), weights * (here - low)) / CLOSE
+
+    def try_point(shift: Mapping[int, Array]) -> float:
+        nonlocal steepest
+        start = _moved(inputs, shift, NEARBY)
+        with np.errstate(all="ignore"):
+            below, above = (claim.case.value(_moved(start, direction, t)).reshape(-1) for t in (-STEP, STEP))
+        slopes = weights * (above - below) / (2 * STEP)
+        steepest = np.maximum(steepest, slopes)
+        return float(slopes.sum())
+
+    for _ in range(LINES):
+        try_point({i: draw_cotangent(claim.rng, scale.shape) * scale / 4 for i, scale in scales.items()})
+    for groups in _groups(direction):  # each group of entries in turn moves down, if that makes L steeper
+        best, sign = try_point(direction), {i: np.ones(v.shape) for i, v in direction.items()}
+        for i, index in groups:
+            sign[i][index] *= -1
+            found = try_point({j: sign[j] * v for j, v in direction.items()})
+            if found > best:
+                best = found
+            else:
+                sign[i][index] *= -1
+    return float(steepest.sum())
+
+
+def _groups(direction: Mapping[int, Array]) -> list[list[tuple[int, tuple[int, ...]]]]:
+    """Return the entries that move, and the rows that hold some, as far as they are few."""
+    entries = [(i, tuple(map(int, index))) for i, v in direction.items() for index in np.argwhere(v)]
+    rows = list(dict.fromkeys((i, index[:-1]) for i, index in entries))
+    return [entries[:MOST_GROUPS]] + ([rows[:MOST_GROUPS]] if rows != entries else [])
 
 
 def _is_excused(

@@ -74,12 +74,12 @@ NARROW = X.astype("f4")
 HARDER = {  # a function, its backward pass, inputs; the verdict, how many calls move the inputs, backward passes
     "a subgradient": (relu, lambda x, d: (x > 0) * d, [np.array([1.0, 0.0, -2.0])], "kink", 124, 6),
     "no subgradient": (relu, lambda x, d: 2 * d, [np.array([1.0, 0.0, -2.0])], "wrong", 767, 6),
-    "two kinks": (relu, lambda x, d: (x > 0) * d, [np.arange(-5, 7.0) // 2], "kink", 480, 6),
+    "two kinks": (relu, lambda x, d: (x > 0) * d, [np.arange(-5, 7.0) // 2], "kink", 524, 6),
     "a jump": (np.floor, lambda x, d: 0 * d, [np.array([0.25, 1.0])], "kink", 107, 9),
     "a kink nearby": (relu, lambda x, d: d * (x > 0), [np.array([2.0**-14, 2.0, -3.0, 1.0])], "right", 20, 6),
     "wrong near a kink": (relu, lambda x, d: d / 2, [2.0**-14 * np.array([1, -1])], "wrong", 235, 6),
     "no gradient of a median": (median, lambda x, d: 0 * x, [np.ones(3)], "wrong", 240, 2),
-    "half of two ties": (np.maximum, lambda x, y, d: (d / 2, d / 2), [TIES, TIES], "kink", 304, 6),
+    "half of two ties": (np.maximum, lambda x, y, d: (d / 2, d / 2), [TIES, TIES], "kink", 490, 6),
     "all of two ties": (np.maximum, lambda x, y, d: (d, d), [TIES, TIES], "wrong", 496, 2),
     "all entries rise": (
         lambda x: relu(x.min(keepdims=True)), lambda x, d: d * np.ones(5) / 5, [np.zeros(5)], "kink", 724, 9,

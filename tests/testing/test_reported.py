@@ -162,3 +162,56 @@ class Series:
 def test_an_input_that_is_no_array_is_named_by_its_type():
     with pytest.raises(ValueError, match="Series of float64"):
         check(np.sin, backward=lambda x, d: d, inputs=[Series()])
+
+
+def row_norms(x):
+    return np.linalg.norm(x, axis=-1)
+
+
+def absolute(x):
+    return np.asarray(3 * x[0] + abs(x[1] - 2 * x[2]))
+
+
+ZERO_ROW = np.array([[0.3, -1.0, 2.0], [0.0, 0.0, 0.0], [1.5, 0.2, -0.7]])
+TIED = np.array([7.0, 4.0, 2.0])
+
+
+def d_norms(x, d, at_zero):
+    sizes = row_norms(x)[..., None]
+    return np.asarray(d)[..., None] * np.where(sizes == 0, at_zero, x / np.where(sizes == 0, 1, sizes))
+
+
+@pytest.mark.parametrize(
+    ("function", "backward", "x", "is_one"),
+    [
+        *[(row_norms, lambda x, d, g=g: d_norms(x, d, g), np.zeros(50), g < 0.14) for g in (0, 0.1, 0.2, 1)],
+        *[(row_norms, lambda x, d, g=g: d_norms(x, d, g), ZERO_ROW, g < 0.57) for g in (0, 0.5, 0.7, 1)],
+        *[(lambda x: np.asarray(abs(x).max()), lambda x, d, g=g: g * d, np.zeros(5), abs(g).sum() <= 1)
+          for g in (np.full(5, 0.1), np.array([0.5, -0.5, 0, 0, 0]), np.full(5, 0.3), np.array([1, 1, 0, 0, 0]))],
+        *[(absolute, lambda x, d, g=g: d * np.array([3, 0.5, g]), TIED, g == -1) for g in (-1.0, -0.4, -0.7, 1.0)],
+    ],
+)  # fmt: skip
+def test_entries_that_share_a_kink_are_a_subgradient_together_or_wrong(function, backward, x, is_one):
+    report = examine(function, backward=backward, inputs=[x])
+    assert (report.verdict, report.subgradient) == (("kink", True) if is_one else ("wrong", False))
+    operation = mt.Operation(lambda x: (function(x), x), lambda x, d: (backward(x, d),))
+    if is_one:
+        mt.testing.gradcheck(operation, [x])
+    else:
+        with pytest.raises(AssertionError):
+            mt.testing.gradcheck(operation, [x])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_sums_of_kinks_that_bend_up_and_down(seed):
+    rng = np.random.default_rng(seed)
+    signs, matrices, x = np.array([1.0, -1.0, 1.0]), rng.normal(size=(3, 2, 4)), rng.normal(size=4)
+    nearby = [matrices @ p for p in rng.normal(size=(2, 4))]  # the average of two gradients nearby is a subgradient
+    parts = np.mean([v / np.linalg.norm(v, axis=1, keepdims=True) for v in nearby], axis=0)
+    gradient = np.einsum("k,kij,ki->j", signs, matrices, parts)
+
+    def function(y):
+        return np.asarray((signs * np.linalg.norm(matrices @ (y - x), axis=1)).sum())
+
+    assert check(function, backward=lambda y, d: d * gradient, inputs=[x], kinks="accept", seed=seed).subgradient
+    assert examine(function, backward=lambda y, d: 4 * d * gradient, inputs=[x], seed=seed).verdict == "wrong"
