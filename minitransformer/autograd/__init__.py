@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, Any
 from minitransformer.autograd.graph import Node, accumulate, backpropagate, count_uses, is_recording, no_grad
 from minitransformer.autograd.operation import Operation
 from minitransformer.autograd.rules import RULES, unbroadcast
-from minitransformer.autograd.tensor import Tensor, concatenate, edges_to, matmul, maximum, stack, where
+from minitransformer.autograd.tensor import Tensor, concatenate, edges_to, matmul, maximum, minimum, stack, where
 
-sum, mean, max = Tensor.sum, Tensor.mean, Tensor.max
+sum, mean, max, min, prod = Tensor.sum, Tensor.mean, Tensor.max, Tensor.min, Tensor.prod
+norm, var, std, cumsum, clip = Tensor.norm, Tensor.var, Tensor.std, Tensor.cumsum, Tensor.clip
 reshape, transpose, swapaxes = Tensor.reshape, Tensor.transpose, Tensor.swapaxes
 
 __all__ = ["Operation", "Tensor", "concatenate", "is_recording", "matmul", "max", "maximum", "mean", "no_grad"]
-__all__ += ["reshape", "stack", "sum", "swapaxes", "transpose", "where"]
+__all__ += ["clip", "cumsum", "min", "minimum", "norm", "prod", "reshape", "stack", "std", "sum", "swapaxes"]
+__all__ += ["transpose", "var", "where"]
 
 for _name, _rule in RULES.items():
     if _rule.doc:  # exp, log, ...

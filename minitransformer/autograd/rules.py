@@ -73,6 +73,30 @@ def _share_of_maximum(x: Array, axis: Any) -> Array:
     return is_largest / is_largest.sum(axis=axis, keepdims=True)
 
 
+def _product_of_others(x: Array, axis: Any) -> Array:
+    """Return, for each entry, the product of the others along the axis: without a division, as x may contain 0."""
+    axes = tuple(range(x.ndim)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    last = tuple(range(-len(axes), 0))
+    moved = xp.moveaxis(x, axes, last)
+    kept = moved.shape[: x.ndim - len(axes)]
+    rows = moved.reshape(*kept, prod(moved.shape[len(kept) :]))
+    before, after = (
+        xp.cumprod(xp.concatenate([xp.ones_like(r[..., :1]), r[..., :-1]], axis=-1), axis=-1)
+        for r in (rows, rows[..., ::-1])
+    )
+    return xp.moveaxis((before * after[..., ::-1]).reshape(moved.shape), last, axes)
+
+
+def _norm(x: Array, axis: Any, keepdims: bool) -> tuple[Array, tuple[Any, ...]]:
+    """Compute the Euclidean norm. Dividing by the largest entry first keeps squares from over- or underflowing."""
+    largest = abs(x).max(axis=axis, keepdims=True) if x.size else x.sum(axis=axis, keepdims=True)
+    largest = xp.where((largest > 0) & xp.isfinite(largest), largest, 1)
+    x = x / largest
+    length = xp.sqrt((x * x).sum(axis=axis, keepdims=True))
+    y = largest * length
+    return y if keepdims else y.squeeze(axis), (x, length, axis, keepdims)
+
+
 def _place(d: Array, shape: tuple[int, ...], index: tuple[Any, ...]) -> Array:
     """Put the gradient of ``x[index]`` back where it came from; an entry taken twice receives both."""
     result = xp.zeros(shape, dtype=d.dtype)
@@ -125,10 +149,14 @@ _rule("sigmoid",     lambda x: (xp.where(x >= 0, 1, z := xp.exp(-abs(x))) / (1 +
       doc="Return 1 / (1 + exp(-x)) of each entry x.")
 _rule("relu",        lambda x: (xp.maximum(x, 0), (x,)),             lambda d, x: xp.where(x > 0, d, 0),
       doc="Return max(x, 0) of each entry x; the gradient at 0 is 0.")
+_rule("abs",         lambda x: (abs(x), (x,)),         lambda d, x: xp.where(x > 0, d, xp.where(x < 0, -d, 0)),
+      doc="Return the absolute value of each entry; the gradient at 0 is 0.")
 
-# Choices. Where two entries tie for the maximum, each receives half of the gradient.
+# Choices. Where two entries tie for the maximum or the minimum, each receives half of the gradient.
 _rule("maximum",     lambda x, y: (xp.maximum(x, y), (x, y)),
       lambda d, x, y: _share(d, x, y),                   lambda d, x, y: _share(d, y, x))
+_rule("minimum",     lambda x, y: (xp.minimum(x, y), (x, y)),
+      lambda d, x, y: _share(d, y, x),                   lambda d, x, y: _share(d, x, y))
 _rule("where",       lambda c, x, y: (xp.where(c, x, y), (c,)),
       None,          lambda d, c: xp.where(c, d, 0),     lambda d, c: xp.where(c, 0, d))
 
@@ -139,6 +167,14 @@ _rule("mean",        lambda x, axis, keepdims: (x.mean(axis=axis, keepdims=keepd
       lambda d, shape, axis, keepdims: _spread(d * (d.size / max(prod(shape), 1)), shape, axis, keepdims))
 _rule("max",         lambda x, axis, keepdims: (x.max(axis=axis, keepdims=keepdims), (x, axis, keepdims)),
       lambda d, x, axis, keepdims: _spread(d, x.shape, axis, keepdims) * _share_of_maximum(x, axis))
+_rule("min",         lambda x, axis, keepdims: (x.min(axis=axis, keepdims=keepdims), (x, axis, keepdims)),
+      lambda d, x, axis, keepdims: _spread(d, x.shape, axis, keepdims) * _share_of_maximum(-x, axis))
+_rule("prod",        lambda x, axis, keepdims: (x.prod(axis=axis, keepdims=keepdims), (x, axis, keepdims)),
+      lambda d, x, axis, keepdims: _spread(d, x.shape, axis, keepdims) * _product_of_others(x, axis))
+_rule("norm",        _norm,  # of a vector of zeros, the gradient is 0
+      lambda d, x, length, axis, keepdims: _spread(d, x.shape, axis, keepdims) * (x / (length + (length == 0))))
+_rule("cumsum",      lambda x, axis: (x.cumsum(axis), (x.shape, axis)),
+      lambda d, shape, axis: xp.flip(xp.flip(d, axis).cumsum(axis), axis).reshape(shape))
 
 # Shapes.
 _rule("reshape",     lambda x, shape: (x.reshape(shape), (x.shape,)),  lambda d, shape: d.reshape(shape))

@@ -307,6 +307,7 @@ class Tensor:
         return _apply("index", self, index=parts)
 
     __neg__ = lambda self: _apply("negative", self)  # noqa: E731
+    __abs__ = lambda self: _apply("abs", self)  # noqa: E731
     __add__, __radd__ = _operator("add"), _operator("add", reflected=True)
     __sub__, __rsub__ = _operator("subtract"), _operator("subtract", reflected=True)
     __mul__, __rmul__ = _operator("multiply"), _operator("multiply", reflected=True)
@@ -329,6 +330,46 @@ class Tensor:
     def max(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
         """Return the maximum over an axis, several, or all; tied entries share the gradient."""
         return _apply("max", self, axis=axis, keepdims=keepdims)
+
+    def min(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
+        """Return the minimum over an axis, several, or all; tied entries share the gradient."""
+        return _apply("min", self, axis=axis, keepdims=keepdims)
+
+    def prod(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
+        """Return the product over an axis, several, or all."""
+        return _apply("prod", self, axis=axis, keepdims=keepdims)
+
+    def norm(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
+        """Return the Euclidean norm over an axis, several, or all.
+
+        For a vector of zeros the gradient is zero, the shortest of its subgradients: all vectors of norm 1 at most.
+        """
+        return _apply("norm", self, axis=axis, keepdims=keepdims)
+
+    def var(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
+        """Return the mean squared distance from the mean over an axis, several, or all: the divisor is n, not n - 1."""
+        centred = self - Tensor.mean(self, axis, keepdims=True)
+        return (centred * centred).mean(axis, keepdims)
+
+    def std(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
+        """Return the square root of ``var``; where all entries are equal the gradient is zero, as that of ``norm``."""
+        centred = self - Tensor.mean(self, axis, keepdims=True)
+        length = centred.norm(axis, keepdims)
+        return length / (centred.size / max(length.size, 1)) ** 0.5
+
+    def cumsum(self, axis: int | None = None) -> Tensor:
+        """Return the running sums along an axis; without one, of all entries in order."""
+        return _apply("cumsum", self, axis=axis)
+
+    def clip(self, low: Any = None, high: Any = None) -> Tensor:
+        """Return each entry, or the limit that it exceeds; where they tie, each receives half of the gradient.
+
+        The limits are numbers, arrays or tensors, with low below high.
+        """
+        if low is None and high is None:
+            raise ValueError("clip: expected low, high or both, found neither")
+        x = self if low is None else maximum(self, low)
+        return x if high is None else minimum(x, high)
 
     def reshape(self, *shape: Any) -> Tensor:
         """Return the same entries in another shape; one length may be -1, which infers it."""
@@ -366,6 +407,11 @@ def matmul(x: Any, y: Any) -> Tensor:
 def maximum(x: Any, y: Any) -> Tensor:
     """Return the larger of x and y, element-wise; where they tie, each receives half of the gradient."""
     return _apply("maximum", x, y)
+
+
+def minimum(x: Any, y: Any) -> Tensor:
+    """Return the smaller of x and y, element-wise; where they tie, each receives half of the gradient."""
+    return _apply("minimum", x, y)
 
 
 def where(condition: Any, x: Any, y: Any) -> Tensor:
