@@ -32,6 +32,7 @@ BINARY = {
     "multiply": lambda x, y: x * y,
     "divide": lambda x, y: x / y,
     "maximum": mt.maximum,
+    "minimum": mt.minimum,
 }
 
 
@@ -63,7 +64,7 @@ def test_a_number_on_either_side(name, other, shape):
 @pytest.mark.parametrize("name", BINARY)
 def test_an_array_on_either_side(name, a, b):
     x, array = values(a, 5), values(b, 6)
-    expected = {"divide": np.divide, "maximum": np.maximum}.get(name) or getattr(np, name)
+    expected = getattr(np, name)
     assert isinstance(BINARY[name](array, mt.Tensor(x)), mt.Tensor)
     assert np.array_equal(BINARY[name](array, mt.Tensor(x)).numpy(), expected(array, x))
     assert np.array_equal(BINARY[name](mt.Tensor(x), array).numpy(), expected(x, array))
@@ -213,7 +214,8 @@ def test_a_whole_number_in_a_tensor_widens_nothing():
 @pytest.mark.parametrize("numbers", [np.array([2, 3]), np.array([[2], [3]]), [2, 3], mt.Tensor([2, 3])])
 def test_whole_numbers_beside_a_tensor_widen_nothing(numbers):
     x = mt.Tensor(np.ones(2, np.float32), requires_grad=True)
-    for y in (x / numbers, numbers * x, x**numbers, mt.maximum(x, numbers), mt.where([True, False], x, numbers)):
+    for y in (x / numbers, numbers * x, x**numbers, mt.maximum(x, numbers), mt.where([True, False], x, numbers),
+              mt.minimum(numbers, x), x.clip(numbers, 9), mt.clip(x, high=numbers)):  # fmt: skip
         assert y.dtype == np.float32
     assert (mt.Tensor([2, 3]) * mt.Tensor([4, 5])).dtype.kind == "i"
 
@@ -253,37 +255,156 @@ def axes_of(n):
     return [None, *single, *several, *mixed, ()]
 
 
+REDUCTIONS = ["sum", "mean", "max", "min", "prod", "norm", "var", "std"]
+
+
+def reduced(name, x, **options):
+    """Return what NumPy makes of an array."""
+    return np.sqrt((x * x).sum(**options)) if name == "norm" else getattr(np, name)(x, **options)
+
+
 @pytest.mark.parametrize("keepdims", [False, True])
 @pytest.mark.parametrize("shape", [(), (5,), (2, 3), (2, 3, 4), (2, 1, 3), (1, 1)])
-@pytest.mark.parametrize("name", ["sum", "mean", "max"])
+@pytest.mark.parametrize("name", REDUCTIONS)
 def test_reductions(name, shape, keepdims):
     n = int(np.prod(shape))
     x = np.random.default_rng(14).permutation(n).reshape(shape) + 0.25  # no two are equal
     for axis in axes_of(len(shape)):
         for function in (getattr(mt.Tensor, name), getattr(mt, name)):
             check(function, x, axis=axis, keepdims=keepdims)
-        result = getattr(mt.Tensor(x), name)(axis, keepdims)
-        assert np.array_equal(result.numpy(), getattr(np, name)(x, axis=axis, keepdims=keepdims))
+        result, wanted = getattr(mt.Tensor(x), name)(axis, keepdims), reduced(name, x, axis=axis, keepdims=keepdims)
+        assert result.shape == wanted.shape
+        np.testing.assert_allclose(result.numpy(), wanted, rtol=0 if name in ("sum", "mean", "max", "min") else 1e-14)
 
 
 @pytest.mark.parametrize("axis", [None, 0, 1, -1, (0, 1)])
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0)])
-def test_sums_of_nothing(shape, axis):
+@pytest.mark.parametrize(("name", "value"), [("sum", 0), ("prod", 1), ("norm", 0)])
+def test_reductions_of_nothing(name, value, shape, axis):
     x = mt.Tensor(np.zeros(shape), requires_grad=True)
-    y = x.sum(axis)
+    y = getattr(x, name)(axis)
     y.backward(np.ones(y.shape))
     assert x.grad.shape == shape
-    if 0 not in y.shape:
-        assert not y.numpy().any()
+    assert y.shape == np.zeros(shape).sum(axis=axis).shape
+    assert (y.numpy() == value).all()
 
 
-def test_ties_share_the_gradient_of_max():
-    x = np.array([[1.0, 3.0, 3.0, 2.0], [5.0, 5.0, 5.0, 5.0], [4.0, 0.0, 1.0, 4.0]])
+@pytest.mark.parametrize("name", ["norm", "var", "std", "prod", "min", "cumsum"])
+def test_reductions_of_lists_and_whole_numbers(name):
+    for x in ([[3, 4], [1, 1]], np.array([[3, 4], [1, 1]]), np.array([[3, 4], [1, 1]], np.float32)):
+        found = getattr(mt, name)(x, axis=1)
+        wanted = np.cumsum(x, axis=1) if name == "cumsum" else reduced(name, np.array(x), axis=1)
+        np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-6)
+        assert found.dtype == wanted.dtype
+
+
+@pytest.mark.parametrize("x", [[2.0, np.nan, 3.0], [np.nan]])
+def test_nan_shows_in_the_value(x):
+    for name in REDUCTIONS:
+        with np.errstate(invalid="ignore"):
+            assert np.isnan(getattr(mt, name)(x).item())
+    for y in (mt.minimum(x, 1.0), mt.clip(x, 0, 1), mt.abs(x), mt.cumsum(x)):
+        assert np.isnan(y.numpy()).sum() == np.isnan(y.numpy()[-2:]).sum() > 0
+
+
+def gradient(function, x, d):
+    """Return the gradient of a function of one tensor."""
+    leaf = mt.Tensor(np.array(x), requires_grad=True)
+    function(leaf).backward(d)
+    return to_numpy(leaf.grad)
+
+
+ZEROS = [[[0, 2, 5], [0, 3, 0], [0, 0, 0]], [[1, 4, 3], [7, 0, 2], [6, 0, 0]]]
+
+
+@pytest.mark.parametrize("axis", axes_of(3))
+def test_zeros_in_a_product(axis):
+    """With one zero along the axis, its own gradient is the product of the others; with two, all are zero."""
+    x = np.array(ZEROS, dtype=float)
+    check(mt.prod, x, axis=axis)
+    check(mt.prod, np.where(x == 0, 0.7, x), axis=axis)
+
+
+def test_products_of_small_and_large_numbers_have_a_gradient():
+    """Where the product underflows or overflows, the product of the others need not."""
+    with np.errstate(over="ignore", under="ignore"):
+        assert gradient(mt.prod, np.array([1e-30, 1e-20], np.float32), 1.0).tolist() == pytest.approx([1e-20, 1e-30])
+        assert gradient(mt.prod, [1e200, 3e200], 1.0).tolist() == [3e200, 1e200]
+    assert gradient(mt.prod, [np.inf, 2.0], 1.0).tolist() == [2, np.inf]
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (5,), (2, 3), (2, 3, 4), (2, 1, 3), (0, 3), (3, 0)])
+def test_cumsum(shape):
+    x = values(shape, 31)
+    for axis in [None, *range(-len(shape), len(shape))]:
+        for function in (mt.Tensor.cumsum, mt.cumsum):
+            check(function, x, axis=axis)
+        assert np.array_equal(mt.Tensor(x).cumsum(axis).numpy(), x.cumsum(axis))
+
+
+def test_cumsum_refuses_an_axis_that_is_not_there():
+    with pytest.raises(ValueError, match="out of bounds") as caught:
+        mt.cumsum(np.ones((2, 3)), axis=2)
+    assert "(in cumsum, of shapes (2, 3))" in caught.value.__notes__
+
+
+def test_abs():
+    assert abs(mt.Tensor([-1.5, 0.0, 2.0])).numpy().tolist() == [1.5, 0, 2]
+    check(abs, values((2, 3), 32))
+    assert gradient(abs, [-4.0, 0.0, -0.0, 1.0], [3.0, 5.0, 7.0, 9.0]).tolist() == [-3, 0, 0, 9]
+    with np.errstate(divide="ignore"):  # 0, not NaN, where an infinite gradient arrives
+        assert gradient(lambda x: mt.sqrt(abs(x)), [0.0, -4.0], [3.0, 5.0]).tolist() == [0, -1.25]
+
+
+def test_the_gradient_of_a_norm_at_zero_is_zero():
+    x, d = np.array([[0.0, 0, 0], [3, 0, -4], [0, -2, 0]]), np.array([7.0, 5.0, -3.0])
+    assert gradient(lambda x: x.norm(axis=1), x, d).tolist() == [[0, 0, 0], [3, 0, -4], [0, 3, 0]]
+    assert not gradient(lambda x: x.std(axis=1), np.array([[2.0, 2, 2]]), [5.0]).any()
+    np.testing.assert_allclose(gradient(mt.std, [0.1] * 3, 5.0), 0, atol=1e-15)  # whose mean is rounded
+    for function in (mt.norm, mt.std, mt.abs):
+        check(function, np.zeros(4))
+        check(lambda x, function=function: function(x * x), np.zeros((2, 3)))
+
+
+@pytest.mark.parametrize(("dtype", "size"), [("f2", 3e2), ("f4", 1e-30), ("f4", 1e30), ("f8", 1e-200), ("f8", 1e200)])
+def test_norms_of_small_or_large_numbers(dtype, size):
+    """The squares are 0 or infinite, the norm is not."""
+    x = np.array([3 * size, -4 * size], dtype)
+    for function, factor, slope in ((mt.norm, 5, [0.6, -0.8]), (mt.std, 3.5, [0.5, -0.5])):
+        y = function(x)
+        assert y.dtype == dtype
+        np.testing.assert_allclose(y.item(), factor * size, rtol=8 * np.finfo(dtype).eps)
+        np.testing.assert_allclose(gradient(function, x, 1.0), slope, rtol=8 * np.finfo(dtype).eps)
+    assert mt.norm([np.inf, 1.0]).item() == np.inf
+
+
+def test_variance_far_from_zero():
+    x = np.array([1.0, 2.0, 4.0]) + 1e8
+    np.testing.assert_allclose(mt.var(x).item(), 14 / 9, rtol=1e-7)
+    np.testing.assert_allclose(gradient(mt.var, x, 3.0), 2 * (np.array([1, 2, 4]) - 7 / 3), rtol=1e-7)
+
+
+def test_clip():
+    x, low, high = values((2, 3), 33), np.array([-1.5, -0.6, 0.2]), values((2, 1), 34, signs=False)
+    check(mt.clip, x, low, high)
+    check(lambda x: x.clip(-1, 1.2), x)
+    check(lambda x: x.clip(high=low), x)
+    check(lambda low: mt.clip(x, low), low)
+    assert np.array_equal(mt.clip(x, low, high).numpy(), np.clip(x, low, high))
+    assert np.array_equal(mt.Tensor(x).clip(0, None).numpy(), np.clip(x, 0, None))
+    assert gradient(lambda x: x.clip(0, 2), [-1.0, 0.0, 1.0, 2.0, 3.0], [2.0] * 5).tolist() == [0, 1, 2, 1, 0]
+    with pytest.raises(ValueError, match="low, high or both"):
+        mt.clip(x)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_ties_share_the_gradient_of_max_and_min(sign):
+    x = sign * np.array([[1.0, 3.0, 3.0, 2.0], [5.0, 5.0, 5.0, 5.0], [4.0, 0.0, 1.0, 4.0]])
     d = np.array([6.0, -8.0, 10.0])
 
     def gradient(d, **options):
         leaf = mt.Tensor(x, requires_grad=True)
-        leaf.max(**options).backward(d)
+        (leaf.max if sign == 1 else leaf.min)(**options).backward(d)
         return leaf.grad
 
     by_row = [[0, 3, 3, 0], [-2, -2, -2, -2], [5, 0, 0, 5]]
@@ -291,19 +412,23 @@ def test_ties_share_the_gradient_of_max():
     assert gradient(d[:, None], axis=-1, keepdims=True).tolist() == by_row
     assert gradient(8.0).tolist() == [[0, 0, 0, 0], [2, 2, 2, 2], [0, 0, 0, 0]]
     assert gradient(8.0, axis=(0, 1)).tolist() == gradient(8.0).tolist()
-    check(lambda x: x.max(axis=1), x)  # between the slopes on both sides
+    check(mt.max if sign == 1 else mt.min, x, axis=1)  # between the slopes on both sides
 
 
-def test_ties_share_the_gradient_of_maximum():
+def test_ties_share_the_gradient_of_maximum_and_minimum():
     x = mt.Tensor(np.array([[1.0, 2.0], [3.0, -1.0]]), requires_grad=True)
     y = mt.Tensor(np.array([1.0, -1.0]), requires_grad=True)
     mt.maximum(x, y).backward(np.array([[2.0, 5.0], [7.0, 12.0]]))
     assert x.grad.tolist() == [[1, 5], [7, 6]]
     assert y.grad.tolist() == [1, 6]
+    x.grad = y.grad = None
+    mt.minimum(x, y).backward(np.array([[2.0, 5.0], [7.0, 12.0]]))
+    assert x.grad.tolist() == [[1, 0], [0, 6]]
+    assert y.grad.tolist() == [8, 11]
     z = mt.Tensor([2.0], requires_grad=True)
     mt.maximum(z, z).backward([3.0])
     assert z.grad.tolist() == [3]
-    check(lambda z: mt.maximum(z, z), values((2, 3), 15))
+    check(lambda z: mt.maximum(z, z) * mt.minimum(z, z), values((2, 3), 15))
 
 
 def test_relu_and_maximum_at_zero():
@@ -572,15 +697,16 @@ def test_unbroadcast_is_the_adjoint_of_broadcasting(d, shape):
 def test_every_rule_is_tested_here():
     assert RULES.keys() == (
         {*BINARY, *UNARY}
-        | {"power", "where", "negative", "matmul", "sum", "mean", "max", "reshape", "transpose", "swapaxes", "index"}
+        | {"power", "where", "negative", "matmul", "reshape", "transpose", "swapaxes", "index", "cumsum"}
+        | ({*REDUCTIONS} - {"var", "std"})
     )
 
 
 def test_every_public_function_is_tested_here():
     functions = {name for name in mt.__all__ if callable(getattr(mt, name)) and not isinstance(getattr(mt, name), type)}
     assert functions - {"backend", "is_recording", "load", "trace", "use"} == (
-        {*UNARY} | {"concatenate", "stack", "where", "maximum", "matmul", "sum", "mean", "max"}
-        | {"reshape", "transpose", "swapaxes"}
+        {*UNARY, *REDUCTIONS} | {"concatenate", "stack", "where", "maximum", "minimum", "clip", "matmul"}
+        | {"reshape", "transpose", "swapaxes", "cumsum"}
     )  # fmt: skip
 
 
@@ -592,6 +718,10 @@ IN_FLOAT32 = {
     "sum": [(SINGLE, {"axis": 0, "keepdims": False})],
     "mean": [(SINGLE, {"axis": 1, "keepdims": True})],
     "max": [(SINGLE, {"axis": 1, "keepdims": False})],
+    "min": [(SINGLE, {"axis": 1, "keepdims": False})],
+    "prod": [(SINGLE, {"axis": None, "keepdims": False}), (SINGLE, {"axis": 0, "keepdims": True})],
+    "norm": [(SINGLE, {"axis": 1, "keepdims": False}), (0 * SINGLE, {"axis": 0, "keepdims": True})],
+    "cumsum": [(SINGLE, {"axis": 1})],
     "reshape": [(SINGLE, {"shape": (3, 2)})],
     "transpose": [(SINGLE, {"axes": (1, 0)})],
     "swapaxes": [(SINGLE, {"axes": (0, -1)})],

@@ -97,6 +97,7 @@ ONE = {
     "tanh": (lambda x: x.tanh(), np.tanh, lambda x, y: 1 - y * y),
     "sigmoid": (lambda x: x.sigmoid(), lambda x: 1 / (1 + np.exp(-x)), lambda x, y: y * (1 - y)),
     "relu": (lambda x: x.relu(), lambda x: np.where(x > 0, x, 0), lambda x, y: 1.0 * (x > 0)),
+    "abs": (abs, np.abs, lambda x, y: np.sign(x)),
     "square": (lambda x: x**2, lambda x: x * x, lambda x, y: 2 * x),
     "cube": (lambda x: x * x * x / 50, lambda x: x**3 / 50, lambda x, y: 3 * x * x / 50),
     "itself twice": (lambda x: x + x, lambda x: 2 * x, lambda x, y: 2.0),
@@ -121,6 +122,10 @@ TWO = {
     "maximum": (
         mt.maximum,
         lambda x, y: (np.maximum(x, y), 1.0 * (x > y) + 0.5 * (x == y), 1.0 * (y > x) + 0.5 * (x == y)),
+    ),
+    "minimum": (
+        mt.minimum,
+        lambda x, y: (np.minimum(x, y), 1.0 * (x < y) + 0.5 * (x == y), 1.0 * (y < x) + 0.5 * (x == y)),
     ),
 }
 
@@ -205,7 +210,13 @@ class RandomGraphs(RuleBasedStateMachine):
             entrywise(mt.where(condition, x.tensor, y.tensor), z, (x, 1.0 * condition), (y, 1.0 * ~condition))
         )
 
-    @rule(target=values, x=values, data=st.data(), keepdims=st.booleans(), kind=st.sampled_from(["sum", "mean", "max"]))
+    @rule(
+        target=values,
+        x=values,
+        data=st.data(),
+        keepdims=st.booleans(),
+        kind=st.sampled_from(["sum", "mean", "max", "min", "prod", "norm"]),
+    )
     def reduction(self, x, data, keepdims, kind):
         n = x.value.ndim
         axes = data.draw(st.none() | st.lists(st.integers(0, max(n - 1, 0)), unique=True, max_size=n).map(tuple))
@@ -213,15 +224,34 @@ class RandomGraphs(RuleBasedStateMachine):
             return multiple()
         given = tuple(a - n if i % 2 else a for i, a in enumerate(axes)) if axes is not None else None
         over = tuple(range(n)) if axes is None else axes
-        y = getattr(np, kind)(x.value, axis=axes, keepdims=keepdims)
-        if kind == "max":
-            largest = x.value == np.max(x.value, axis=over, keepdims=True)
-            share = largest / largest.sum(axis=over, keepdims=True)
+        if kind == "norm":
+            y = np.sqrt((x.value**2).sum(axis=axes, keepdims=keepdims))
+            size_of_all = np.sqrt((x.value**2).sum(axis=over, keepdims=True))
+            share = x.value / np.where(size_of_all > 0, size_of_all, 1)
         else:
+            y = getattr(np, kind)(x.value, axis=axes, keepdims=keepdims)
+        if kind in ("max", "min"):
+            chosen = x.value == getattr(np, kind)(x.value, axis=over, keepdims=True)
+            share = chosen / chosen.sum(axis=over, keepdims=True)
+        elif kind == "prod":
+            share = np.ones(x.value.shape)
+            for place in np.ndindex(x.value.shape):
+                others = x.value.copy()
+                others[place] = 1
+                share[place] = np.broadcast_to(others.prod(axis=over, keepdims=True), others.shape)[place]
+        elif kind != "norm":
             share = np.ones(x.value.shape) / (x.value.size / max(np.size(y), 1) if kind == "mean" else 1)
         shifted = tuple(a + 1 for a in over)
-        term = (x, lambda t, size: (t * share).sum(axis=shifted, keepdims=keepdims))
+        term = (x, lambda t, size: (t * size(share)).sum(axis=shifted, keepdims=keepdims))
         return self.keep(made(getattr(x.tensor, kind)(given, keepdims), y, term))
+
+    @rule(target=values, x=values, data=st.data())
+    def cumsum(self, x, data):
+        n = x.value.ndim
+        axis = data.draw(st.integers(-n, n - 1)) if n else None
+        shape = x.value.cumsum(axis).shape  # of a number, it has one axis
+        term = (x, lambda t, size: t.reshape(len(t), *shape).cumsum(axis % n + 1 if n else 1))
+        return self.keep(made(x.tensor.cumsum(axis), x.value.cumsum(axis), term))
 
     @rule(target=values, x=values, data=st.data())
     def reshape(self, x, data):

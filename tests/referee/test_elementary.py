@@ -66,6 +66,11 @@ CASES = {
         ((TIED, np.round(Y)), mt.maximum, torch.maximum),
         ((X, ROW), mt.maximum, torch.maximum),
     ],
+    "minimum": [
+        ((X, Y), mt.minimum, torch.minimum),
+        ((TIED, np.round(Y)), mt.minimum, torch.minimum),
+    ],
+    "abs": [((X,), abs), ((TIED,), mt.abs, torch.abs)],
     "where": [
         (arrays, lambda x, y: mt.where(CONDITION, x, y), lambda x, y: torch.where(torch.tensor(CONDITION), x, y))
         for arrays in ((X, Y), (X, ROW), (COLUMN, SCALAR))
@@ -89,6 +94,21 @@ CASES = {
         ((TIED,), lambda x: x.max((0, 2)), lambda x: x.amax((0, 2))),
         ((TIED,), lambda x: x.max(-1, keepdims=True), lambda x: x.amax(-1, keepdim=True)),
     ],
+    "min": [
+        ((X,), lambda x: x.min(), lambda x: x.amin()),
+        ((TIED,), lambda x: x.min((0, 2)), lambda x: x.amin((0, 2))),
+    ],
+    "prod": [
+        ((X,), lambda x: x.prod()),
+        ((X,), lambda x: x.prod(1)),
+        ((TIED,), lambda x: x.prod(-1, keepdims=True), lambda x: x.prod(-1, keepdim=True)),
+    ],
+    "norm": [
+        ((X,), lambda x: x.norm((0, 2)), lambda x: torch.linalg.vector_norm(x, dim=(0, 2))),
+        ((0 * X,), lambda x: x.norm(), torch.linalg.vector_norm),
+        ((X,), lambda x: x.std(1), lambda x: x.std(1, correction=0)),
+    ],
+    "cumsum": [((X,), lambda x: x.cumsum(1)), ((X,), lambda x: x.cumsum(), lambda x: x.flatten().cumsum(0))],
     "reshape": [((X,), lambda x: x.reshape(5, -1)), ((X,), lambda x: x.reshape((2, 30)))],
     "transpose": [
         ((X,), lambda x: x.transpose(2, 0, 1), lambda x: x.permute(2, 0, 1)),
