@@ -298,6 +298,47 @@ add(
     example=case(X),
     weak=simpler(lambda x, y: mt.maximum(x, y), X, Y),
 )
+FLAT_ROW, ZERO_ENTRY = X.copy(), X.copy()
+FLAT_ROW[1] = 0
+ZERO_ENTRY[1, 2] = 0
+
+
+def product_over_entry(d: Any, x: Any, axis: Any, keepdims: bool) -> Any:
+    """Divide the product by each entry, also by 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return rules._spread(d, x.shape, axis, keepdims) * (x.prod(axis=axis, keepdims=True) / x)
+
+
+def over_length(d: Any, x: Any, length: Any, axis: Any, keepdims: bool) -> Any:
+    """Divide by the length, also by that of a vector of zeros."""
+    with np.errstate(invalid="ignore"):
+        return rules._spread(d, x.shape, axis, keepdims) * (x / length)
+
+
+add(
+    "prod",
+    lambda x: x.prod(axis=1),
+    rule("prod", product_over_entry),
+    name="prod: divided by the entry",
+    example=case(ZERO_ENTRY),
+    weak=simpler(lambda x: x.prod(axis=1), X),
+)
+add(
+    "norm",
+    lambda x: x.norm(axis=1),
+    rule("norm", over_length),
+    name="norm: NaN at zero",
+    example=case(FLAT_ROW),
+    weak=simpler(lambda x: x.norm(axis=1), X),
+)
+add(
+    "cumsum",
+    lambda x: x.cumsum(axis=1),
+    rule("cumsum", lambda d, shape, axis: d.cumsum(axis).reshape(shape)),
+    name="cumsum: not reversed",
+    example=case(X),
+    weak=Weak(numbers=False),
+)
 add(
     "matmul",
     lambda x, w: x @ w,
@@ -411,6 +452,15 @@ def cut_backwards(shapes: Any, d_y: Any) -> list[Any]:
 
 
 CORE += [
+    Entry(
+        name="std: the root of the variance",
+        operation="std",
+        wrong=lambda x: x.var(axis=1).sqrt(),
+        right=lambda x: x.std(axis=1),
+        example=case(FLAT_ROW),
+        mistake=lambda: np.errstate(divide="ignore", invalid="ignore"),
+        weak=Weak(example=case(X), cotangent="random"),
+    ),
     Entry(
         name="concatenate: cut in flat memory",
         operation="concatenate",
