@@ -57,7 +57,7 @@ EQUATIONS = {
     "multi-head-attention": {"split-heads": 2, "merge-heads": 4, "self-attention-backward": 17},
     "positions": {"sinusoidal-positions": 2},
     "rms-norm": {"rms-norm-forward": 4, "rms-norm-backward": 12},
-    "rotary": {"rotary-forward": 2, "rotary-backward": 7, "find-the-wrong-positions": 6},
+    "rotary": {"rotary-forward": 2, "rotary-backward": 9, "find-the-wrong-positions": 6},
     "scaled-dot-product-attention": {"scaled-scores": 1, "attention-forward": 3, "weights-and-values-backward": 11}
     | {"queries-and-keys-backward": 13},
     "softmax": {"softmax-forward": 1, "softmax-of-large-scores": 2, "softmax-backward": 10, "scores-backward": 10},

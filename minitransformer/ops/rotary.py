@@ -11,21 +11,21 @@ transposes are their inverses, so a score depends on positions only through thei
 
     (R_t q) · (R_u k) = q · R_(u-t) k                (6)
 
-Gradient. y = R_t x is linear, so d_x = R_tᵀ d_y (7): the rotation by the opposite angle.
-
-    d_x_(t, 2i)     =  d_y_(t, 2i) cos(ω_i t) + d_y_(t, 2i+1) sin(ω_i t)        (8)
-    d_x_(t, 2i + 1) = -d_y_(t, 2i) sin(ω_i t) + d_y_(t, 2i+1) cos(ω_i t)        (9)
-
 Other models number the features of a pair i and i + D/2 instead of 2i and 2i + 1, and have another base. Those that
 were trained further on longer texts slow down the pairs that turn less than a few times in the length L of the first
 training, by a factor f; between the thresholds a and b of L ω_i / 2π turns, gradually:
 
-    s_i  = min(1, max(0, (L ω_i / 2π - a) / (b - a)))                      (10)
-    ω'_i = s_i ω_i + (1 - s_i) ω_i / f                                     (11)
+    s_i  = min(1, max(0, (L ω_i / 2π - a) / (b - a)))                      (7)
+    ω'_i = s_i ω_i + (1 - s_i) ω_i / f                                     (8)
+
+Gradient. y = R_t x is linear, so d_x = R_tᵀ d_y (9): the rotation by the opposite angle.
+
+    d_x_(t, 2i)     =  d_y_(t, 2i) cos(ω_i t) + d_y_(t, 2i+1) sin(ω_i t)        (10)
+    d_x_(t, 2i + 1) = -d_y_(t, 2i) sin(ω_i t) + d_y_(t, 2i+1) cos(ω_i t)        (11)
 
 The algebra in full: docs/derivations/rotary.md.
 
-Source: RoFormer (Su et al., 2021), section 3.2; (10) and (11): The Llama 3 Herd of Models, 2024, and its code.
+Source: RoFormer (Su et al., 2021), section 3.2; (7) and (8): The Llama 3 Herd of Models, 2024, and its code.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ def _angles(length: int, d: int, dtype: Any, rotation: Rotation, library: str) -
     frequencies = rotation.base ** -(np.arange(0, d, 2) / d)  # (1) ω_i
     if rotation.factor != 1:
         turns = rotation.length * frequencies / (2 * pi)
-        fast = np.clip((turns - rotation.low) / (rotation.high - rotation.low), 0, 1)  # (10) s_i
-        frequencies = fast * frequencies + (1 - fast) * frequencies / rotation.factor  # (11) ω'_i
+        fast = np.clip((turns - rotation.low) / (rotation.high - rotation.low), 0, 1)  # (7) s_i
+        frequencies = fast * frequencies + (1 - fast) * frequencies / rotation.factor  # (8) ω'_i
     angles = np.arange(length)[:, None] * frequencies
     return asarray(np.cos(angles).astype(dtype)), asarray(np.sin(angles).astype(dtype))
 
@@ -150,8 +150,8 @@ def backward(saved: Any, d_y: Array, out: tuple[Array | None] = (None,)) -> tupl
     first_of, second_of = places(d_y.shape[-1], layout)
     d_left, d_right = d_y[first_of], d_y[second_of]
     # (2), (3): the transpose is the rotation by the opposite angle
-    d_even = d_left * cos + d_right * sin  # (8)
-    d_odd = d_right * cos - d_left * sin  # (9)
+    d_even = d_left * cos + d_right * sin  # (10)
+    d_odd = d_right * cos - d_left * sin  # (11)
     d_x[first_of], d_x[second_of] = d_even, d_odd
     return (d_x,)
 
