@@ -157,11 +157,14 @@ class Case:
     def value(self, inputs: Sequence[Any]) -> Array:
         """Return the value of the function for some inputs, on the host."""
         try:
-            return _numbers(self.call(inputs)[0])
+            return self._value(inputs)
         except FloatingPointError:  # which NumPy raises only where it is asked to
             raise
         except Exception as error:  # whatever the function raises
-            raise Refuses(error) from error
+            raise Refuses(self.title, error) from error
+
+    def _value(self, inputs: Sequence[Any]) -> Array:
+        return _numbers(self.call(inputs)[0])
 
     def loss(
         self, directions: Mapping[int, Array], cotangent: Array, middle: float = 0.0, eps: float = EPS

@@ -144,12 +144,11 @@ def examine(
     case = RealCase("check", adapter.prepare(function), inputs, options or {}, names, adapter)
     if order == 2:
         require_second_order(case.title, adapter, second)
-    rng = np.random.default_rng(seed)
-    report, claim = _examine(case, rng, d_output, max_entries, n_directions, tolerance or 0.0)
+    rng, allowed = np.random.default_rng(seed), tolerance or 0.0
+    report, claim = _examine(case, rng, d_output, max_entries, n_directions, allowed)
     if order == 2 and claim is not None and _is_accepted(report, kinks):
         try:
-            next_case = backward_case(claim, second)
-            report, _ = _examine(next_case, rng, None, max_entries, n_directions, tolerance or 0.0)
+            report, _ = _examine(backward_case(claim, second), rng, None, max_entries, n_directions, allowed)
         except Exception as error:
             if second is not None:
                 raise
@@ -168,8 +167,10 @@ def _examine(
     """Return the report on a case, and the claim if there are gradients to compare."""
     try:
         return _compare(Claim(case, rng, d_output, allowed), max_entries, n_directions)
-    except (Stop, Malformed, Mutates, Refuses) as stop:
+    except (Stop, Malformed, Mutates) as stop:
         return Report(case.name, stop.verdict, str(stop)), None
+    except Refuses as refusal:
+        return Report(case.name, "undecided", refusal.cause), None
 
 
 def _compare(claim: Claim, max_entries: int, n_directions: int) -> tuple[Report, Claim]:

@@ -58,10 +58,11 @@ def compare_input(claim: Measurement, i: int, max_entries: int, n_directions: in
         small = 0 < sizes[index] < (scales[index] if np.isnan(slope.value) else SMALL * scales[index])
         if small and len(record.wrong_entries) < SURE and known and not claim.confirms(slope, float(gradient[index])):
             # a step of a typical size may leave the domain, or pass over what the function does near a small entry
-            own = claim.slope(i, direction, 2.0 ** np.round(np.log2(sizes[index])))
+            length = float(2.0 ** np.round(np.log2(sizes[index])))
+            own = claim.slope(i, direction, length)
             error = slope.error if np.isfinite(slope.value) else np.inf
             if np.isfinite(own.value) and own.sides is None and own.error < error:
-                slope, record.has_small = own, True
+                slope, record.small[index] = own, length
         record.differences[index] = slope.value
         if np.isinf(slope.value):
             record.jumps.append(index)

@@ -107,8 +107,8 @@ class InputReport:
     """Entries around which the function is not finite."""
     turns: bool = False
     """Whether the function may turn between two numbers beside an input, so that no step measures it."""
-    has_small: bool = False
-    """Whether an entry was moved by its own size because a typical step is too long for it."""
+    small: dict[tuple[int, ...], float] = field(default_factory=dict)
+    """Entries that were moved by their own size, because a typical step is too long for them, with that size."""
     size: float = 0.0
     """The largest entry of the claimed gradient."""
     n_entries: int = 0
@@ -142,7 +142,7 @@ class InputReport:
             self.kinks.append(index)
 
     def allow(self, relative: float) -> None:
-        """Raise the errors that would be found to those above a relative one, which rounding is allowed."""
+        """Count an error as found only above a relative size: smaller ones are allowed, as rounding may cause them."""
         self.one, self.together = max(self.one, relative * self.size), max(self.together, relative)
         self.certain = self.certain and max(self.certain, relative * self.size)
 

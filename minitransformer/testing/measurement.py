@@ -104,16 +104,16 @@ class Measurement:
             for factor in FACTORS:
                 scaled = {i: factor * g for i, g in self.gradients.items()}
                 where = f"for {factor:g} times the gradient of the output"
-                text = self._where_they_differ(self._for(factor * self.d_output), scaled, SAME * self.eps, where)
+                text = self._where_they_differ(
+                    self.gradients_for(factor * self.d_output), scaled, SAME * self.eps, where
+                )
                 if text:
                     return text
-            parts = self._for(other)
+            parts = self.gradients_for(other)
             added = {i: g + parts[i] for i, g in self.gradients.items()}
             where = "for the sum of two gradients of the output"
-            return self._where_they_differ(self._for(self.d_output + other), added, self.eps**ADDITIVE, where, parts)
-
-    def _for(self, d_output: Array) -> dict[int, Array]:
-        return self.gradients_for(d_output.astype(self.d_output.dtype))
+            found = self.gradients_for(self.d_output + other)
+            return self._where_they_differ(found, added, self.eps**ADDITIVE, where, parts)
 
     def _where_they_differ(
         self,
@@ -123,10 +123,14 @@ class Measurement:
         where: str,
         terms: dict[int, Array] | None = None,
     ) -> str:
-        """Return where gradients differ from what a linear backward pass returns, in a sentence; "" if nowhere."""
+        """Return where gradients differ from what a linear backward pass returns, in a sentence; "" if nowhere.
+
+        The size of the ``terms`` of a sum, and that of the gradient of the output, bound what its rounding may change.
+        """
         for i, gradient in found.items():
             wanted = expected[i]
-            size = max(float(np.abs(x).max(initial=0.0)) for x in (wanted, terms[i] if terms else wanted))
+            compared = [gradient, wanted] + ([terms[i]] if terms else [])
+            size = max(float(np.abs(x).max(initial=0.0)) for x in compared)
             least = SAME * self.eps * float(np.abs(self.d_output).max(initial=0.0)) if terms else 0.0
             limits = np.finfo(self.case.precision(i).host)
             if size < float(limits.tiny) / self.eps or not np.isfinite(gradient).all():

@@ -64,9 +64,7 @@ def judge_ties(claim: Measurement, compared: Mapping[int, InputReport]) -> tuple
     wrong, kinks = ([r for r in records if r.wrong], [r for r in records if r.kinks])
     off = {i: r.wrong_entries if kinks or wrong else _off(claim.gradients[i], r) for i, r in compared.items()}
     moved = sum(int(np.isfinite(r.differences).sum()) for r in records)
-    if (wrong or not kinks) and (
-        moved < 2 or claim.smooth or any(r.has_small for r in records) or _is_linear(claim, compared)
-    ):
+    if (wrong or not kinks) and (moved < 2 or claim.smooth or _is_linear(claim, compared)):
         return "", ""
     if wrong or any(off.values()):
         excused = all(off[i] for i, r in compared.items() if r.wrong) and _is_excused(claim, compared, off)
@@ -114,7 +112,7 @@ def _is_subgradient(claim: Measurement, compared: Mapping[int, InputReport]) -> 
 
     The last is the direction in which the gradient lies outside the plane of those nearby.
     """
-    scales = {i: _scales(claim, i) for i in compared}
+    scales = {i: _scales(claim, i, record) for i, record in compared.items()}
     kinks = [(index, i) for i, record in compared.items() for index in record.kinks]
     kinks.sort(key=lambda kink: (np.ravel_multi_index(kink[0], compared[kink[1]].shape) if kink[0] else 0, kink[1]))
     others = [(index, i) for i in compared for index in np.ndindex(compared[i].shape) if scales[i][index]]
@@ -141,11 +139,8 @@ def _is_subgradient(claim: Measurement, compared: Mapping[int, InputReport]) -> 
         outside = found - middle
         outside -= varied.T @ (varied @ outside)
         if np.abs(outside).max() <= OUTSIDE * size:
-            return (
-                True,
-                bool(varied.size),
-                {i: np.sum([w * v[i] for w, v in zip(outside, directions, strict=True)], axis=0) for i in scales},
-            )
+            pairs = list(zip(outside, directions, strict=True))
+            return True, bool(varied.size), {i: np.sum([w * v[i] for w, v in pairs], axis=0) for i in scales}
     return False, True, {}
 
 
@@ -154,16 +149,15 @@ def _is_too_steep(claim: Measurement, compared: Mapping[int, InputReport], outsi
 
     The directions are the gradient itself at all kinks and at those of each input, and ``outside``.
     """
-    scales = {i: _scales(claim, i) for i in compared}
+    scales = {i: _scales(claim, i, record) for i, record in compared.items()}
     at_kinks = {i: np.zeros(scale.shape) for i, scale in scales.items()}
     for i, record in compared.items():
         for index in record.kinks:
             at_kinks[i][index] = claim.gradients[i][index] * scales[i][index] ** 2
     alone = [{j: v * (j == i) for j, v in at_kinks.items()} for i in at_kinks]
     for direction in [at_kinks, *(alone if len(alone) > 1 else []), outside]:
-        length = max(
-            (float(np.abs(v / scales[i].clip(1e-300)).max(initial=0.0)) for i, v in direction.items()), default=0
-        )
+        lengths = [np.abs(v / np.where(scales[i], scales[i], 1)).max(initial=0.0) for i, v in direction.items()]
+        length = max(lengths, default=0.0)
         if not 0 < length < np.inf:
             continue
         v = {i: part / length for i, part in direction.items()}
@@ -219,7 +213,7 @@ def _is_excused(
 
     Slopes at points nearby must reach it, along each of these entries and along the direction in which all move.
     """
-    scales = {i: _scales(claim, i) for i in compared}
+    scales = {i: _scales(claim, i, record) for i, record in compared.items()}
     for i, entries in off.items():
         for index, sides in list(entries.items())[:ALONE]:
             sign = 1 if claim.gradients[i][index] > sides[1] else -1
@@ -250,7 +244,7 @@ def _is_linear(claim: Measurement, compared: Mapping[int, InputReport]) -> bool:
         excess[i] = np.sign(beyond) * (np.abs(beyond) > FLAT * record.largest)
     most = np.sign(sum(x.sum() for x in excess.values()))
     for i, record in compared.items():
-        v = draw_cotangent(claim.rng, record.shape) * _scales(claim, i) * np.isfinite(record.differences)
+        v = draw_cotangent(claim.rng, record.shape) * _scales(claim, i, record) * np.isfinite(record.differences)
         direction[i] = np.abs(v) * np.where(excess[i] == 0, most, excess[i]) if most else v
         terms += (np.where(np.isfinite(record.differences), record.differences, 0) * direction[i]).ravel().tolist()
     loss = claim.case.loss(direction, claim.d_output.astype(np.float64), claim.middle, claim.eps)
@@ -300,9 +294,13 @@ def _steepest(
     return steepest
 
 
-def _scales(claim: Measurement, i: int) -> Array:
+def _scales(claim: Measurement, i: int, record: InputReport) -> Array:
+    """Return how far each entry moves: by about its size, or that of a typical entry as far as that was measured."""
     finite = np.isfinite(to_numpy(claim.case.inputs[i]))
-    return entry_scales(claim.case.sizes(i), np.flatnonzero(finite)) * finite
+    scales = entry_scales(claim.case.sizes(i), np.flatnonzero(finite)) * finite
+    for index, length in record.small.items():
+        scales[index] = length
+    return np.asarray(scales)
 
 
 def _direction(kink: tuple[tuple[int, ...], int], scales: Mapping[int, Array]) -> dict[int, Array]:

@@ -37,16 +37,14 @@ class Mutates(Exception):
 
 
 class Refuses(ValueError):
-    """A function raises an error for inputs that have moved, so nothing can be measured."""
+    """A function raises an error for inputs that have moved, so nothing can be measured; ``cause`` says which."""
 
-    verdict: Literal["undecided"] = "undecided"
-
-    def __init__(self, error: Exception) -> None:
-        text = f"{type(error).__name__}: {error}".rstrip(": ")
-        super().__init__(
-            f"the function raises an error at inputs that have moved a little: {text}; "
-            "check a function that accepts all inputs nearby, such as one that normalises them itself"
+    def __init__(self, title: str, error: Exception) -> None:
+        self.cause = (
+            f"the function raises an error at inputs that have moved a little ({type(error).__name__}: {error}); check "
+            "a function that accepts all inputs nearby, such as one that normalises them itself"
         )
+        super().__init__(f"{title}: {self.cause}")
 
 
 class Adapter(ABC):

@@ -63,9 +63,8 @@ def taken_by(function: Callable[..., Any], n_arguments: int, options: dict[str, 
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # a function written in C
         return {}
-    if any(p.kind is p.VAR_KEYWORD for p in parameters):
-        return options
-    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    others = [p for p in parameters if p.kind is p.KEYWORD_ONLY]
-    names = {p.name for p in others} | {p.name for p in positional[n_arguments:] if p.kind is p.POSITIONAL_OR_KEYWORD}
-    return {name: value for name, value in options.items() if name in names}
+    by_place = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)][:n_arguments]
+    filled = {p.name for p in by_place if p.kind is p.POSITIONAL_OR_KEYWORD}
+    takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    named = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    return {name: x for name, x in options.items() if name not in filled and (takes_all or name in named)}
