@@ -203,6 +203,7 @@ def d_norms(x, d, at_zero):
     return np.asarray(d)[..., None] * np.where(sizes == 0, at_zero, x / np.where(sizes == 0, 1, sizes))
 
 
+@pytest.mark.numpy_only("the functions are NumPy's")
 @pytest.mark.parametrize(
     ("function", "backward", "x", "is_one"),
     [
