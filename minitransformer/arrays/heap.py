@@ -16,8 +16,8 @@ def keep_freed_memory() -> None:
     system each time, and the system clears the memory of the next ones; that takes 20 to 40 % of a small step.
 
     It changes the whole process, which then holds memory that it no longer uses. So only the commands of this package
-    call it. Call it at the top of a script that trains. With another C library, or if variables ``MALLOC_...`` are set, it
-    changes nothing.
+    call it. Call it at the top of a script that trains. With another C library, or if variables ``MALLOC_...`` are
+    set, it changes nothing.
     """
     if not sys.platform.startswith("linux") or any(name.startswith("MALLOC_") for name in os.environ):
         return
