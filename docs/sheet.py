@@ -83,7 +83,7 @@ PARTS = (
     Part(
         "norm", "Dropout and residual connection", "dropout",
         "6 4 elementary-rules:46", "10 11 elementary-rules:48",
-        (), r"$\chi_i$ is 1 if entry $i$ is kept, else 0; the two gradients of $x$ in (46) add up",
+        (), r"$\chi_i$ is 1 if entry $i$ is kept, else 0; $J$: Jacobian of $\mathrm{Sublayer}$",
     ),
     Part(
         "norm", "Layer normalisation", "layer-norm",
@@ -109,9 +109,9 @@ PARTS = (
 """From the bottom of the sheet to its top."""
 ADAM = Part(
     "feed", "Adam", "07-a-first-training", r"1:0 {\hat m} / 1:1 {\hat v} / 1:2",
-    note=r"$g$ is the gradient of $\theta$; $t = 1, 2, \dots$; tutorial 7",
+    note=r"$m$ and $v$ are running means; step $t = 1, 2, \dots$; tutorial 7",
 )  # fmt: skip
-SCHEDULE = Part("feed", "Learning rate with warm-up", "12-training", "2", note="$w$ steps of warm-up; tutorial 12")
+SCHEDULE = Part("feed", "Learning rate with warm-up", "12-training", "2", note=r"$t_\text{warm}$ steps of warm-up; tutorial 12")
 BLOCKS = {
     "embedding": (1,), "positions": (1,), "multi_head_attention": (2, 4, 5, 6), "masking": (2, 3, 4, 5, 6),
     "layer_norm": (7, 8), "feed_forward": (2, 9), "linear": (10,), "softmax": (4, 11),
