@@ -111,7 +111,9 @@ ADAM = Part(
     "feed", "Adam", "07-a-first-training", r"1:0 {\hat m} / 1:1 {\hat v} / 1:2",
     note=r"$m$ and $v$ are running means; step $t = 1, 2, \dots$; tutorial 7",
 )  # fmt: skip
-SCHEDULE = Part("feed", "Learning rate with warm-up", "12-training", "2", note=r"$t_\text{warm}$ steps of warm-up; tutorial 12")
+SCHEDULE = Part(
+    "feed", "Learning rate with warm-up", "12-training", "2", note=r"$t_\text{warm}$ steps of warm-up; tutorial 12"
+)
 BLOCKS = {
     "embedding": (1,), "positions": (1,), "multi_head_attention": (2, 4, 5, 6), "masking": (2, 3, 4, 5, 6),
     "layer_norm": (7, 8), "feed_forward": (2, 9), "linear": (10,), "softmax": (4, 11),

@@ -20,10 +20,10 @@ and the chain rule, with d_y the gradient of the loss with respect to y,
 
     d_x_j = Σ_i d_y_i ∂y_i/∂x_j                      (8)
           = Σ_i d_y_i y_i (δ_ij - y_j)
-    c     = Σ_i d_y_i y_i                            (9)
-    d_x_j = y_j (d_y_j - c)                          (10)
+    ζ     = Σ_i d_y_i y_i                            (9)
+    d_x_j = y_j (d_y_j - ζ)                          (10)
 
-c is one number per row. The d_x of a row sum to 0, because adding a constant to x does not change y.
+ζ is one number per row. The d_x of a row sum to 0, because adding a constant to x does not change y.
 
 Mask. A masked score counts as -inf (see ``masking``): its weight is exp(-inf) = 0, and so is its gradient. A row of
 nothing but -inf (a query that may attend to nothing) has weights 0 and gradients 0.

@@ -15,7 +15,7 @@ HAT = "\u0302"
 NUMBER = re.compile(r"\((\d+)\)")
 LATEX = {
     "alpha": "α", "chi": "χ", "Delta": "Δ", "delta": "δ", "ell": "ℓ", "eta": "η", "gamma": "γ", "kappa": "κ",
-    "lambda": "λ", "mu": "μ", "nu": "ν", "omega": "ω", "Phi": "Φ", "rho": "ρ", "sigma": "σ", "varphi": "φ",
+    "lambda": "λ", "mu": "μ", "nu": "ν", "omega": "ω", "Phi": "Φ", "rho": "ρ", "sigma": "σ", "varphi": "φ", "zeta": "ζ",
 }  # fmt: skip
 LATEX_NAME = re.compile(r"(\\bar)?\s*\{?\s*(\\hat)?\s*(\\mathrm\{\w+\}|\\(?!hat|bar)[A-Za-z]+|[A-Za-z])\}?")
 
