@@ -80,6 +80,17 @@ def test_the_jacobian_of_a_softmax_has_a_norm_of_at_most_a_half(scores):
     assert direction - 1e-12 <= norm <= 0.5 + 1e-12
 
 
+@given(scores=st.lists(st.floats(-40, 40), min_size=1, max_size=6))
+@example(scores=[0.0, 0.0, -800.0])
+@example(scores=[0.0, -1.0, -1.0, -1.0, -1.0])
+def test_the_largest_weight_and_the_entropy_bound_the_jacobian_of_a_softmax(scores):
+    norm, p = norm_of_jacobian(scores)
+    largest = p.max() * (1 - p.max())
+    entropy = -(p * np.log(np.maximum(p, 1e-300))).sum()
+    assert largest - 1e-12 <= norm <= 2 * largest + 1e-12
+    assert norm <= 1 - np.exp(-entropy) + 1e-12
+
+
 def attention_on_three_numbers(a):
     """Return d o_0 / d x_0 of self-attention on (0, a, -a)."""
     x = np.array([[0.0], [a], [-a]])
