@@ -15,6 +15,10 @@ from minitransformer.testing.dtypes import EPS, Precision, precision_of
 
 MOST_LOST = 1 / 4
 """A step of which rounding takes more than this part says nothing."""
+HIDES = 2.0**16
+"""Terms of L that stand still are counted as rounding unless they are so many times larger than those that move."""
+FARTHEST = 2.0**60
+"""How far inputs move to see which entries of y depend on them, relative to the larger of x and y."""
 
 
 class Case:
@@ -154,6 +158,14 @@ class Case:
         """Return the absolute values of an input, on the host."""
         return np.abs(to_numpy(self.inputs[i]))
 
+    def scales(self, i: int, typical: bool = True) -> Array:
+        """Return a power of two of the size of each entry, or of a ``typical`` one where that is larger."""
+        movable, sizes = np.isfinite(to_numpy(self.inputs[i])), self.sizes(i)
+        sizes = np.where(np.isfinite(sizes), sizes, 0.0)
+        if typical:
+            sizes = np.maximum(sizes, np.median(sizes[movable]) if movable.any() else 0.0)
+        return np.asarray(2.0 ** np.round(np.log2(np.where(sizes == 0, 1.0, sizes))))
+
     def value(self, inputs: Sequence[Any]) -> Array:
         """Return the value of the function for some inputs, on the host."""
         try:
@@ -166,36 +178,69 @@ class Case:
     def _value(self, inputs: Sequence[Any]) -> Array:
         return _numbers(self.call(inputs)[0])
 
-    def loss(
-        self, directions: Mapping[int, Array], cotangent: Array, middle: float = 0.0, eps: float = EPS
-    ) -> Callable[[float], tuple[float, float]]:
-        """Return L as a function of how far some inputs have moved in their directions, and the size of the terms of L.
+    def along(self, directions: Mapping[int, Array]) -> Callable[[float], tuple[Array, float]]:
+        """Return y, a vector, as a function of how far some inputs have moved in their directions.
 
-        The entries of x move by what rounding leaves of a step. What that changes, beside ``middle`` = L(0), is added
-        to the size, in units of the precision ``eps``; the size is infinite if rounding takes a quarter of the step.
+        The entries of x move by what rounding leaves of a step; the sum of what it takes is returned too.
         """
-        parts, length, factors = [], 0.0, cotangent.reshape(-1)
+        parts = []
         for i, direction in directions.items():  # only some entries move, often a single one
-            start, at = to_numpy(self.inputs[i]), direction != 0
-            parts.append((i, start, at, start[at], direction[at], self.precision(i)))
-            length += float(np.abs(direction).sum())
+            given, at = to_numpy(self.inputs[i]), direction != 0
+            parts.append((i, given, at, given[at], direction[at], self.precision(i)))
 
-        def move(t: float) -> tuple[float, float]:
+        def value(t: float) -> tuple[Array, float]:
             inputs, lost = [*self.inputs], 0.0
             with np.errstate(all="ignore"):  # a step may lead out of the domain or the type; a shorter one will not
-                for i, start, at, before, along, precision in parts:
+                for i, given, at, before, along, precision in parts:
                     after = precision.round(before + t * along)
-                    inputs[i] = start.copy(order=self.order)
+                    inputs[i] = given.copy(order=self.order)
                     inputs[i][at] = after
                     lost += float(np.abs(after.astype(np.float64) - before - t * along).sum())
-                terms = factors * self.value(inputs).reshape(-1)
-                loss, size = float(terms.sum(dtype=np.longdouble)), float(np.abs(terms).sum())
+                return self.value(inputs).reshape(-1), lost
+
+        return value
+
+    def loss(
+        self, directions: Mapping[int, Array], cotangent: Array, start: Array | None = None, eps: float = EPS
+    ) -> Callable[[float], tuple[float, float]]:
+        """Return the change of L when some inputs move in their directions, and the size of the terms that may change.
+
+        The change is that of each entry of y from its value at the ``start``, weighted by the cotangent and summed: a
+        sum taken first would round a small entry away beside a large one. What rounding takes of a step changes L by
+        about that part of the change, which is added to the size, in units of the precision ``eps``; the size is
+        infinite if rounding takes a quarter of the step.
+        """
+        begin = (self.value([*self.inputs]) if start is None else start).reshape(-1)
+        value, factors = self.along(directions), cotangent.reshape(-1)
+        length = sum(float(np.abs(direction).sum()) for direction in directions.values())
+        depends: list[Array] = []
+
+        def move(t: float) -> tuple[float, float]:
+            y, lost = value(t)
+            with np.errstate(all="ignore"):
+                change = float((factors * (y - begin)).sum(dtype=np.longdouble))
+                terms, moved = np.abs(factors * y), y != begin
+                size, moving = float(terms.sum()), float(terms[moved].sum())
+                if 0 < HIDES * moving < size:
+                    if not depends:
+                        depends.append(self._depends(directions, begin, length))
+                    size = float(terms[moved | depends[0]].sum())
             if t and length:
                 lost /= abs(t * length)
-                size += abs(loss - middle) * lost / eps if lost <= MOST_LOST else np.inf
-            return loss, size
+                size += abs(change) * lost / eps if lost <= MOST_LOST else np.inf
+            return change, size
 
         return move
+
+    def _depends(self, directions: Mapping[int, Array], start: Array, length: float) -> Array:
+        """Return which entries of y change when the inputs move far: of the others, no rounding hides a change."""
+        moving = [np.abs(to_numpy(self.inputs[i])[direction != 0]) for i, direction in directions.items()]
+        farthest = max([1.0, float(np.abs(start).max(initial=0.0)), *(float(x.max(initial=0.0)) for x in moving)])
+        value = self.along(directions)
+        try:
+            return np.any([value(sign * FARTHEST * farthest / length)[0] != start for sign in (-1, 1)], axis=0)
+        except Refuses:
+            return np.ones(start.shape, bool)
 
     def label(self, i: int) -> str:
         """Return the name of the gradient of an input."""
@@ -251,6 +296,15 @@ def _kind(x: Any) -> str:
 def draw_cotangent(rng: np.random.Generator, shape: Sequence[int]) -> Array:
     """Draw a gradient of an output: signs at random, all entries different, none near 0."""
     return rng.uniform(0.5, 2.0, tuple(shape)) * rng.choice((-1.0, 1.0), tuple(shape))
+
+
+def draw_direction(rng: np.random.Generator, x: Array) -> Array:
+    """Draw a direction in which each entry moves by 1/2 to 2, up or down, in multiples of 1/16.
+
+    So a single wrong entry changes the slope along each direction by at least half of its error. Normal numbers, of
+    which some are near 0, would hide it by chance.
+    """
+    return np.asarray(np.round(16 * draw_cotangent(rng, x.shape)) / 16 * np.isfinite(x))
 
 
 def same_bits(a: Any, b: Any) -> bool:

@@ -74,11 +74,12 @@ class Claim(Measurement):
     def _differentiate(self, d_output: Array) -> None:
         """Take the gradients for a gradient of the output, a vector."""
         self.d_output = d_output
-        terms = d_output.astype(np.float64) * self.output.vector
-        self.middle, self.size = float(terms.sum(dtype=np.longdouble)), float(np.abs(terms).sum())
+        self.start = self.output.vector
+        self.size = float(np.abs(d_output.astype(np.float64) * self.start).sum())
         self.none: set[int] = set()
         """The inputs for which the backward pass returned None."""
         self.gradients = self._pull_back(d_output)
+        self._scatter = None
         self._noise: dict[int, list[Array]] | None = None
 
     def work_in(self, precision: Precision) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from minitransformer.arrays import Array, to_numpy
-from minitransformer.testing.case import draw_cotangent
+from minitransformer.testing.case import draw_direction
 from minitransformer.testing.claim import Claim
 from minitransformer.testing.input_report import InputReport
-from minitransformer.testing.measurement import Measurement
+from minitransformer.testing.measurement import UNCLEAR, Measurement
 from minitransformer.testing.steps import glance
 
 MAX_ENTRIES, N_DIRECTIONS = 256, 8
@@ -49,7 +49,7 @@ def compare_input(claim: Measurement, i: int, max_entries: int, n_directions: in
     movable = np.flatnonzero(np.isfinite(x))
     record.size, record.n_entries = float(np.abs(gradient).max(initial=0.0)), movable.size
     sizes = claim.case.sizes(i)
-    scales = entry_scales(sizes, movable)
+    scales = claim.case.scales(i)
 
     def enter(index: tuple[int, ...]) -> None:
         direction = np.zeros(x.shape)
@@ -60,8 +60,8 @@ def compare_input(claim: Measurement, i: int, max_entries: int, n_directions: in
             # a step of a typical size may leave the domain, or pass over what the function does near a small entry
             length = float(2.0 ** np.round(np.log2(sizes[index])))
             own = claim.slope(i, direction, length)
-            error = slope.error if np.isfinite(slope.value) else np.inf
-            if np.isfinite(own.value) and own.sides is None and own.error < error:
+            clear = own.error <= UNCLEAR * abs(own.value) if slope.sides else own.error < slope.error
+            if np.isfinite(own.value) and own.sides is None and (clear or not np.isfinite(slope.value)):
                 slope, record.small[index] = own, length
         record.differences[index] = slope.value
         if np.isinf(slope.value):
@@ -81,7 +81,7 @@ def compare_input(claim: Measurement, i: int, max_entries: int, n_directions: in
         direction = draw_direction(rng, x) * scales
         slope = claim.slope(i, direction, 1.0)
         if np.isnan(slope.value):  # some entry leaves the domain: move each by its own size
-            direction = direction / scales * np.minimum(scales, entry_scales(sizes, movable, typical=False))
+            direction = direction / scales * np.minimum(scales, claim.case.scales(i, typical=False))
             slope = claim.slope(i, direction, 1.0)
         along = claim.along(i, direction)
         if np.isnan(slope.value):
@@ -102,25 +102,8 @@ def compare_input(claim: Measurement, i: int, max_entries: int, n_directions: in
     return record
 
 
-def draw_direction(rng: np.random.Generator, x: Array) -> Array:
-    """Draw a direction in which each entry moves by 1/2 to 2, up or down, in multiples of 1/16.
-
-    So a single wrong entry changes the slope along each direction by at least half of its error. Normal numbers, of
-    which some are near 0, would hide it by chance.
-    """
-    return np.asarray(np.round(16 * draw_cotangent(rng, x.shape)) / 16 * np.isfinite(x))
-
-
 def _index(flat: Any, x: Array) -> tuple[int, ...]:
     return tuple(int(n) for n in np.unravel_index(flat, x.shape))
-
-
-def entry_scales(sizes: Array, movable: Array, typical: bool = True) -> Array:
-    """Return a power of two of the size of each entry, or of a ``typical`` entry where that is larger."""
-    sizes = np.where(np.isfinite(sizes), sizes, 0.0)
-    if typical:
-        sizes = np.maximum(sizes, np.median(sizes.flat[movable]) if movable.size else 0.0)
-    return np.asarray(2.0 ** np.round(np.log2(np.where(sizes == 0, 1.0, sizes))))
 
 
 def _find_wrong(claim: Measurement, i: int, direction: Array) -> int | None:
@@ -146,8 +129,8 @@ def errors_over_steps(claim: Claim, record: InputReport) -> list[tuple[float, fl
     x = claim.case.inputs[i]
     direction = np.zeros(x.shape)
     direction[record.worst_index] = 1.0
-    scale = float(entry_scales(claim.case.sizes(i), np.flatnonzero(np.isfinite(x)))[record.worst_index])
-    loss = claim.case.loss({i: direction}, claim.d_output.astype(np.float64), claim.middle, claim.eps)
+    scale = float(claim.case.scales(i)[record.worst_index])
+    loss = claim.case.loss({i: direction}, claim.d_output.astype(np.float64), claim.start, claim.eps)
     steps = [scale * 2.0**-n for n in range(1, round(-0.6 * np.log2(claim.eps)), 2)]
-    found = [(h, glance(loss, claim.middle, h)[0]) for h in steps]
+    found = [(h, glance(loss, h)[0]) for h in steps]
     return [(h, abs(slope.value - record.claim)) for h, slope in found if np.isfinite(slope.error)]

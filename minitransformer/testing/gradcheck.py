@@ -92,8 +92,9 @@ class _Claimed(Measurement):
     def __init__(self, case: Case, rng: np.random.Generator, d_output: Any, tolerance: float, smooth: bool) -> None:
         self.case, self.rng, self.smooth, self.tolerance = case, rng, smooth, tolerance
         self.d_output, self.gradients = case.claim(rng, d_output)
-        i, x = case.moving[0], case.inputs[case.moving[0]]  # copied as when it moves, in the same order in memory
-        self.middle, self.size = case.loss({i: np.zeros(x.shape)}, self.d_output)(0.0)
+        copied = [to_numpy(x).copy(order=case.order) if i in case.moving else x for i, x in enumerate(case.inputs)]
+        self.start = case.value(copied)  # in the same order in memory as when an input moves
+        self.size = float(np.abs(self.d_output * self.start).sum())
 
     def gradients_for(self, d_output: Array) -> dict[int, Array]:
         """Return the gradients that the backward pass claims for another gradient of the output."""

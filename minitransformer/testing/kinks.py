@@ -35,9 +35,7 @@ def _agree(pairs: list[tuple[float, float]]) -> bool:
     return all(abs(one - left) < most and abs(other - right) < most for one, other in pairs)
 
 
-def steps_closer(
-    loss: Loss, middle: float, steps: list[Step], noise: float, eps: float, kink: Slope | None
-) -> list[Step] | None:
+def steps_closer(loss: Loss, steps: list[Step], noise: float, eps: float, kink: Slope | None) -> list[Step] | None:
     """Return steps too small to reach a kink or jump near x; None if it is at x, as far as rounding shows.
 
     Steps that reach it are appended to the others.
@@ -54,7 +52,7 @@ def steps_closer(
             return None
         if kink is None and last.jump <= small:
             return []
-        smaller = take_step(loss, middle, last.h / 16, eps)
+        smaller = take_step(loss, last.h / 16, eps)
         if last.jump <= small:
             return [smaller]
         if smaller.h < least:

@@ -19,6 +19,8 @@ class Slope(NamedTuple):
     """The lower and the higher of the slopes to the left and right, if there is a kink."""
     h: float = 0.0
     """The step."""
+    rounding: float = 0.0
+    """The part of the error that the rounding of L causes."""
 
     def disagreement(self, claimed: float, tolerance: float) -> float:
         """Return the relative error of a claim: above the tolerance it is wrong; infinite if it is not finite."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import numpy as np
 
-from minitransformer.arrays import Array
-from minitransformer.testing.case import Case
+from minitransformer.arrays import Array, to_numpy
+from minitransformer.testing.case import Case, draw_direction
 from minitransformer.testing.dtypes import EPS
 from minitransformer.testing.input_report import at
 from minitransformer.testing.measured_slope import Slope
+from minitransformer.testing.noise import BETWEEN, COARSEST, scatter
 from minitransformer.testing.slopes import N_STEPS, measure
-from minitransformer.testing.steps import first_step, glance
+from minitransformer.testing.steps import first_step, glance, short
 
 OBVIOUS = 1e-3
 """A relative difference that a few steps more would not remove."""
@@ -27,6 +29,8 @@ FACTORS = (-64.0, 2.0**-20)
 """A backward pass is linear: for so many times the gradient of the output it returns so many times as much."""
 SAME = 64.0
 """Two calls may differ by this many roundings: sums depend on the memory layout."""
+INSIDE = (2.0**-14, 2.0**-18, 2.0**-22)
+"""How far inputs move, relative to their sizes, where rounding inside a function is looked for."""
 LARGER, MOST_LARGER = 2.0**8, 16
 """By how much steps grow while rounding hides the slope, and how often."""
 
@@ -38,8 +42,8 @@ class Measurement:
     rng: np.random.Generator
     gradients: dict[int, Array]
     d_output: Array
-    middle: float
-    """L at the inputs."""
+    start: Array
+    """y at the inputs."""
     size: float
     """The sum of the absolute values of the terms of L."""
     smooth = False
@@ -48,6 +52,7 @@ class Measurement:
     """The distance from 1 to the next number of the coarsest type."""
     tolerance: float
     """The relative error of a gradient that is not yet wrong."""
+    _scatter: Array | None = None
 
     def along(self, i: int, direction: Array) -> float:
         """Return the claimed slope along a direction; an infinite entry counts only if it moves."""
@@ -63,9 +68,9 @@ class Measurement:
         """
         known = self.gradients[i].shape == direction.shape
         along = self.along(i, direction) if known else float("nan")
-        loss = self.case.loss({i: direction}, self.d_output.astype(np.float64), self.middle, self.eps)
+        loss = self.case.loss({i: direction}, self.d_output.astype(np.float64), self.start, self.eps)
         if self.eps <= EPS:
-            slope, is_smooth = glance(loss, self.middle, length * self._glance_step(along * length))
+            slope, is_smooth = glance(loss, short(length * self._glance_step(along * length), self.eps))
             difference, size = abs(slope.value - along), max(abs(slope.value), abs(along))
             if is_smooth and difference <= self.tolerance * size:
                 if not self._is_hidden(i, slope, along):
@@ -74,15 +79,37 @@ class Measurement:
                 return slope._replace(error=slope.error + self.tolerance * size)
         enough = 1 if is_wrong or not known else N_STEPS
 
-        def from_step(h: float) -> Slope:
-            return measure(loss, self.middle, h, along, self.tolerance, self.smooth, self.eps, enough)
+        def noise_inside() -> float:
+            return self._noise_inside(i, direction, length)
 
-        slope = from_step(first_step(self.eps) * length)
+        def from_step(h: float) -> Slope:
+            return measure(loss, h, along, self.tolerance, self.smooth, self.eps, enough, noise_inside)
+
+        slope = from_step(short(first_step(self.eps) * length, self.eps))
         if known and self._is_hidden(i, slope, along):
             slope = self._with_larger_steps(i, slope, along, length, from_step)
         if known and slope.sides is None and slope.disagreement(along, self.tolerance) > self.tolerance:
             slope = slope._replace(error=slope.error + self.noise_along(i, direction))
         return slope
+
+    def _noise_inside(self, i: int, direction: Array, length: float) -> float:
+        """Return how far rounding inside the function moves L, which one entry that moves may not show.
+
+        The probability of a class that is almost certain is 1 up to a few roundings, and stands still while another
+        one moves. So all inputs move, and each entry of y that depends on the one scatters about a cubic polynomial, by
+        as much at two distances in a row: a smooth function scatters far less at the shorter one. What scatters more
+        than rounding beside 1 may turn.
+        """
+        if self._scatter is None:
+            rng = self.rng.spawn(1)[0]
+            scales = {j: self.case.scales(j, typical=False) for j in self.gradients}
+            value = self.case.along({j: draw_direction(rng, to_numpy(self.case.inputs[j])) * scales[j] for j in scales})
+            found = [scatter(np.array([value((3 + t) * h)[0] for t in BETWEEN])) for h in INSIDE]
+            most = COARSEST * self.eps * np.maximum(1.0, np.abs(self.start.reshape(-1)))
+            self._scatter = np.max([np.minimum(*pair) for pair in itertools.pairwise(found)], axis=0)
+            self._scatter = np.where(self._scatter <= most, self._scatter, 0.0)
+        moved = self.case.along({i: direction})(length * INSIDE[0])[0] != self.start.reshape(-1)
+        return float(np.linalg.norm((self.d_output.reshape(-1) * self._scatter)[moved]))
 
     def confirms(self, slope: Slope, claimed: float) -> bool:
         """Return whether a measured slope shows that a claimed one is right."""
@@ -161,7 +188,7 @@ class Measurement:
         may_refute = slope.error < np.inf
         for n in range(1, MOST_LARGER):
             h = first_step(self.eps) * LARGER**n
-            larger = from_step(h * length)
+            larger = from_step(short(h * length, self.eps))
             better = larger.sides is None and larger.error < slope.error  # False if it is not finite
             refutes = larger.disagreement(along, self.tolerance) > self.tolerance
             if not better or (refutes and (h > 1 or not may_refute)):
@@ -185,8 +212,8 @@ class Measurement:
         """
         known = abs(along - slope.value) if slope.sides is None else 0.0
         error = known + slope.error
-        noise = self.eps * (self.size + abs(along) * length)
-        best = error ** (1 / 3) * (noise / slope.h) ** (2 / 3) if slope.h else 0.0
+        noise = slope.rounding / 8 + (self.eps * abs(along) * length / slope.h if slope.h else 0.0)
+        best = error ** (1 / 3) * noise ** (2 / 3)
         return known + max(self.tolerance * max(abs(along), abs(slope.value)), COARSER * max(error, best))
 
     def noise_along(self, i: int, direction: Array) -> float:

@@ -6,8 +6,11 @@ grows: log(1 + x) near x = 1e-9 rises in steps of ε.
 
 from __future__ import annotations
 
+from math import log2
+
 import numpy as np
 
+from minitransformer.arrays import Array
 from minitransformer.testing.dtypes import EPS
 from minitransformer.testing.steps import Loss
 
@@ -23,6 +26,7 @@ CUBIC = POWERS @ np.linalg.pinv(POWERS)
 
 def smallest_change(loss: Loss, step: float, eps: float) -> float:
     """Return the smallest change that L shows up to this step, if rounding explains it: it is the noise in L."""
+    step = 2.0 ** round(log2(step))  # the least steps of another length would be rounded
     farthest = 0 if eps <= EPS else 8  # a low precision hides changes at larger steps
     for h in (step * 2.0**n for n in range(-40, farthest + 1)):
         (high, size), (low, _) = loss(h), loss(-h)
@@ -43,5 +47,11 @@ def _is_stairs(loss: Loss, h: float) -> bool:
 
 def scatter_of(loss: Loss, h: float, middle: float = 0.0, known: tuple[float, ...] = ()) -> float:
     """Return how far L scatters about a cubic polynomial within h of the middle: rounding inside L, or missed turns."""
-    values = np.array([*known, *(loss(middle + h * float(t))[0] for t in BETWEEN[len(known) :])])
-    return float(2 * np.abs(values - CUBIC @ values).max()) if np.isfinite(values).all() else 0.0
+    return float(scatter(np.array([*known, *(loss(middle + h * float(t))[0] for t in BETWEEN[len(known) :])])))
+
+
+def scatter(values: Array) -> Array:
+    """Return how far values at ``BETWEEN``, (9, ...), scatter about a cubic polynomial; 0 if some are not finite."""
+    with np.errstate(invalid="ignore"):
+        found = 2 * np.abs(values - CUBIC @ values).max(axis=0)
+    return np.asarray(np.where(np.isfinite(found), found, 0.0))

@@ -76,6 +76,7 @@ def sweep(
     case = Case("sweep", function, inputs, options, names)
     rng = np.random.default_rng(seed)
     cotangent, gradients = case.claim(rng)
+    start = case.value([*case.inputs])
     entries: list[tuple[int, tuple[int, ...]]] = []
     errors = []  # one row for each entry: (2, number of steps)
     for i, gradient in gradients.items():
@@ -84,9 +85,8 @@ def sweep(
             index = tuple(int(n) for n in np.unravel_index(flat, gradient.shape))
             direction = np.zeros_like(gradient)
             direction[index] = 1.0
-            loss = case.loss({i: direction}, cotangent)
-            middle, _ = loss(0.0)
-            taken = [take_step(loss, middle, float(h)) for h in steps]
+            loss = case.loss({i: direction}, cotangent, start)
+            taken = [take_step(loss, float(h)) for h in steps]
             found = np.array([[step.central for step in taken], [step.slope for step in taken]])
             errors.append(np.abs(found - gradient[index]) / largest)
             entries.append((i, index))

@@ -38,20 +38,23 @@ def case(function, inputs=(X,), **options):
     return Case("check", function, inputs, options)
 
 
-def test_the_loss_and_the_size_of_its_terms():
+def test_the_change_of_the_loss_and_the_size_of_its_terms():
     loss = case(lambda x, y: x * y, (X, X + 1)).loss({1: np.array([0.0, 1.0, 0.0])}, np.array([1.0, -1.0, 1.0]))
-    # x (y + t e) c with t = 3: 1 * 2 - (-2) (-1 + 3) + 0.5 * 1.5
-    value, size = loss(3.0)
-    assert value == 2 + 4 + 0.75
-    assert size == value
-    value, size = loss(0.0)
-    assert (value, size) == (2 - 2 + 0.75, 2 + 2 + 0.75)
+    # x (y + t e) c with t = 3: 1 * 2 - (-2) (-1 + 3) + 0.5 * 1.5, and 2 - 2 + 0.75 at the start
+    assert loss(3.0) == (2 + 4 + 0.75 - (2 - 2 + 0.75), 2 + 4 + 0.75)
+    assert loss(0.0) == (0.0, 2 + 2 + 0.75)
 
 
-def test_a_sum_that_cancels_is_taken_with_care():
-    many = np.array([1e16, 1.0, -1e16, 1.0])
-    value, _ = case(lambda x: x * 1.0, (many,)).loss({0: np.zeros(4)}, np.ones(4))(0.0)
-    assert value == (2.0 if np.finfo(np.longdouble).eps < 1e-18 else many.sum())
+def test_a_small_entry_moves_the_loss_beside_large_ones():
+    """A sum of the values, taken first, would round it away."""
+    many, v = np.array([1e30, 1.0, -1e30, 1.0]), np.array([0.0, 1.0, 0.0, 0.0])
+    assert case(lambda x: x * 1.0, (many,)).loss({0: v}, np.ones(4))(0.5) == (0.5, 1.5)
+
+
+@pytest.mark.parametrize("function", [lambda x: x + x[::-1], lambda x: x * (1 + 1e-9 * x[::-1])])
+def test_an_entry_that_stands_still_by_rounding_counts_as_rounding(function):
+    v, c = np.array([0.0, 1.0]), np.ones(2)
+    assert case(function, (np.array([1e30, 1.0]),)).loss({0: v}, c)(1e-8)[1] > 1e29
 
 
 def test_gradients_keep_their_places():

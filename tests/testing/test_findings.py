@@ -53,7 +53,7 @@ WRONG = {  # a function, its backward pass, the inputs; words of the cause, the 
         lambda x: 2 * x + (x >= 1), lambda x, d: 2 * d * (x < 1), [X], "1 entry is zero", "x", (1, 0), 0, 2,
     ),
     "a term": (
-        lambda x: x**3, lambda x, d: (3 * x * x - 2 * x) * d, [X], r"lacks a term: 2 \* ", "x", (1, 1), -0.3125, 0.1875,
+        lambda x: x**3, lambda x, d: (3 * x * x - 2 * x) * d, [X], r"lacks a term: 2 \* ", "x", (0, 2), -0.25, 0.75,
     ),
     "at a kink": (relu, lambda x, d: 3 * d * (x >= 0), [KINKED[1:]], "", "x", (0,), 3, 0.5),
     "beside a kink": (relu, lambda x, d: d * [2, 0, 0], [KINKED], "2 times", "x", (0,), 2, 1),
@@ -134,7 +134,8 @@ def test_a_wrong_gradient_its_cause_and_its_worst_entry(name):
 
 def test_a_backward_pass_that_ignores_the_gradient_of_the_output():
     report = examine(square, backward=lambda x, d: 2 * x, inputs=[X], d_output=ONES / 2)
-    assert (report.verdict, report.worst.found, report.worst.expected) == ("wrong", 2, 1)
+    assert report.verdict == "wrong"
+    assert (report.worst.found, report.worst.expected) == pytest.approx((2, 1))
     assert "ignores the gradient of the output" in report.cause
 
 
@@ -217,18 +218,18 @@ def test_a_large_factor_is_found_beside_an_entry_of_almost_nothing():
 # --- right, and what could have been found
 
 RIGHT = {  # the function, its gradient, inputs; the smallest error of one entry that would be found, and of all
-    "a square": (square, d_square, [X], 8.3e-8, 4.2e-8),
-    "a larger one": (square, d_square, [4 * X], 8.3e-8, 4.2e-8),
-    "a product": (times, d_times, [X, X], 1.7e-7, 8.3e-8),
-    "of very different size": (times, d_times, [np.ones(3), 1e6 * np.ones(3)], 1.8e-7, 1.8e-7),
+    "a square": (square, d_square, [X], 1.1e-7, 5.5e-8),
+    "a larger one": (square, d_square, [4 * X], 1.1e-7, 5.5e-8),
+    "a product": (times, d_times, [X, X], 2.2e-7, 1.1e-7),
+    "of very different size": (times, d_times, [np.ones(3), 1e6 * np.ones(3)], 2.4e-7, 2.4e-7),
     "in float32": (times, d_times, [F32(X), F32(X)], 3.45e-4, 3.45e-4),
     "that runs in float32 alone": (only_float32, d_square, [F32(X)], 2.2e-2, 5.7e-3),
     "that rounds inside": (rounded, lambda x, d: d, [X[:1]], 1.4, 0.7),
     "beside 64": (lambda x: 64 + x * x, d_square, [F32(X)], 3.45e-4, 3.45e-4),
-    "of a complex number": (square, lambda z, d: np.conj(2 * z) * d, [X + 1j], 7.3e-8, 3.67e-8),
+    "of a complex number": (square, lambda z, d: np.conj(2 * z) * d, [X + 1j], 9.7e-8, 1.49e-8),
     "with an infinite entry": (
         lambda x: np.where(np.isinf(x), 0, x * x), lambda x, d: np.where(np.isinf(x), 0, 2 * x * d),
-        [np.array([1.0, np.inf, 2.0])], 3.7e-8, 3.7e-8,
+        [np.array([1.0, np.inf, 2.0])], 4.95e-8, 4.95e-8,
     ),
 }  # fmt: skip
 

@@ -63,7 +63,9 @@ def test_a_backward_pass_that_is_not_linear_is_wrong(spoil, seed):
 def solve(a):
     """Return x = cos(a x), up to 1e-9."""
     x = np.full_like(a, 0.7)
-    while abs(np.cos(a * x) - x).max() > 1e-9:
+    for _ in range(1000):  # beyond a = 1.3, which a moved input may be, it never stops by itself
+        if abs(np.cos(a * x) - x).max() <= 1e-9:
+            break
         x = np.cos(a * x)
     return x
 
@@ -157,6 +159,86 @@ def test_a_small_entry_is_moved_by_its_own_size(function, derivative, small):
     x = np.array([small, 0.5])
     assert check(function, backward=lambda x, d: d * derivative(x), inputs=[x]).verdict == "right"
     assert examine(function, backward=lambda x, d: d * derivative(x) * [1.01, 1], inputs=[x]).verdict == "wrong"
+
+
+HUGE = np.array([1e13, 0.7])
+SMALL = [  # functions whose entries differ by many powers of ten, and their derivatives
+    (lambda x: np.sqrt(x * x + 1), lambda x: x / np.sqrt(x * x + 1), HUGE),
+    (lambda x: x * np.tanh(x), lambda x: np.tanh(x) + x / np.cosh(np.minimum(x, 300)) ** 2, HUGE),
+    *[(lambda x: x * np.log(x), lambda x: 1 + np.log(x), np.array([0.5, small])) for small in (1e-14, 1e-20, 1e-30)],
+    (np.sqrt, lambda x: 1 / (2 * np.sqrt(x)), np.array([0.5, 1e-30])),
+]
+
+
+@pytest.mark.numpy_only("the functions are NumPy's")
+@pytest.mark.parametrize(("function", "derivative", "x"), SMALL)
+@pytest.mark.parametrize("factor", [1, -1, 1.001])
+def test_small_entries_of_an_output_beside_large_ones(function, derivative, x, factor):
+    def backward(x, d):
+        return d * derivative(x) * np.array([1, factor])
+
+    assert examine(function, backward=backward, inputs=[x]).verdict == ("right" if factor == 1 else "wrong")
+    operation = mt.Operation(lambda x: (function(x), x), lambda x, d: (backward(x, d),))
+    if factor == 1:
+        mt.testing.gradcheck(operation, [x])
+    else:
+        with pytest.raises(AssertionError):
+            mt.testing.gradcheck(operation, [x])
+
+
+def entropy(z):
+    p = np.exp(z - z.max())
+    p /= p.sum()
+    return np.asarray(-(p * np.log(p)).sum())
+
+
+def d_entropy(z, d):
+    p = np.exp(z - z.max())
+    p /= p.sum()
+    return -d * p * (np.log(p) - (p * np.log(p)).sum())
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("size", [8, 12])
+def test_rounding_inside_that_only_all_inputs_together_show(size, seed):
+    """A probability near 1 stands still while a small one moves, as its change is less than its rounding."""
+    z = size * np.random.default_rng(seed).normal(size=6)
+    assert examine(entropy, backward=d_entropy, inputs=[z]).verdict == "right"
+    assert examine(entropy, backward=lambda z, d: 1.1 * d_entropy(z, d), inputs=[z]).verdict == "wrong"
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: np.sign(x) * abs(x) ** 1.1, lambda x: x / np.log(abs(x) / 4 + 1e-300)],
+    ids=["a power", "a logarithm"],
+)
+def test_slopes_that_approach_their_limit_slowly_refute_nothing(function):
+    x = np.zeros(1)
+    assert examine(function, backward=lambda x, d: 0 * d, inputs=[x]).verdict == "undecided"
+    assert examine(function, backward=lambda x, d: 9 * d, inputs=[x]).verdict == "wrong"
+
+
+@pytest.mark.parametrize("period", [2.0**-16, 2.0**-20, 2.0**-23])
+def test_a_period_that_is_a_power_of_two_is_seen(period):
+    def waves(x):
+        return x + 1e-2 * period * np.sin(2 * np.pi * x / period)
+
+    report = examine(waves, backward=lambda x, d: d, inputs=[np.array([0.25, 0.5])])
+    assert report.verdict == "wrong"
+
+
+def test_limits_of_gradients_of_equal_eigenvalues():
+    def backward(a, d):
+        vectors = np.linalg.eigh((a + a.T) / 2)[1]
+        return (vectors * d) @ vectors.T
+
+    def eigenvalues(a):
+        return np.linalg.eigvalsh((a + a.T) / 2)
+
+    found = [examine(eigenvalues, backward=backward, inputs=[np.eye(3)], seed=seed).verdict for seed in range(12)]
+    assert set(found) == {"kink"}
+    too_large = examine(eigenvalues, backward=lambda a, d: 1.3 * backward(a, d), inputs=[np.eye(3)])
+    assert too_large.verdict == "wrong"
 
 
 def test_a_tie_beside_a_small_entry_is_no_mistake():
