@@ -74,6 +74,7 @@ def dates_task(to: str = "ko") -> DrawnTask:
         draw=partial(_draw, to),
         population=DAYS,
         example=in_english(date(2024, 3, 7)),
+        in_words=_in_words,
         recipe=TOY_MODEL,
     )
 
@@ -101,6 +102,16 @@ def in_korean(day: date, to: str = "ko") -> str:
         month = _IRREGULAR.get(day.month) or spell(day.month, "ko")
         return f"{spell(day.year, 'ko')}년 {month}월 {spell(day.day, 'ko')}일 {weekday}"
     return f"{day.year}년 {day.month}월 {day.day}일 {weekday}"
+
+
+def _in_words(text: str) -> str:
+    """Write a date such as 2024-03-07 in English."""
+    if not re.fullmatch("[0-9]{4}-[0-9]{2}-[0-9]{2}", text.strip()):
+        return text
+    try:
+        return in_english(date.fromisoformat(text.strip()))
+    except ValueError:  # there is no such day
+        return text
 
 
 def _english_tokens(text: str) -> list[str]:

@@ -40,6 +40,9 @@ class DrawnTask(Task):
         Texts of fewer source tokens are never held out: there are so few that each has to be learned.
     example : str
         A source text that makes a clear picture of attention.
+    in_words : callable
+        Writes a source text that was typed in another form, such as digits, as the model reads it; returns others as
+        they are.
     """
 
     source_tokens: Callable[[str], list[str]]
@@ -52,10 +55,15 @@ class DrawnTask(Task):
     population: int
     shortest_held_out: int = 1
     example: str
+    in_words: Callable[[str], str] = str
     unused: tuple[str, ...] = (
         *("source_tokens", "target_tokens", "vocabulary", "min_count", "share_vocabulary", "longest"),
         "bleu_tokenize",
     )
+
+    def normalise_input(self, text: str) -> str:
+        """Return the text in words, if it was typed in another form."""
+        return self.in_words(text)
 
     def tokenisers(self) -> Tokenisers:
         """Return the tokenisers of source and target; one object, if they share their tokens."""

@@ -86,8 +86,15 @@ def numbers_task(to: str = "de") -> DrawnTask:
         population=_population(to),
         shortest_held_out=4,  # "forty-two" and "six thousand" have three tokens at most
         example=spell(language.example, "en"),
+        in_words=_in_words,
         recipe={**TOY_MODEL, **language.recipe},
     )
+
+
+def _in_words(text: str) -> str:
+    """Write digits in words: 432 and 1,000,000 (whose *million* the model does not know)."""
+    digits = re.fullmatch(r"\s*([0-9]{1,9}|[0-9]{1,3}(?:,[0-9]{3}){1,2})\s*", text)
+    return spell(int(digits[1].replace(",", "")), "en") if digits else text
 
 
 def _english_tokens(text: str) -> list[str]:

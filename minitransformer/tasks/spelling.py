@@ -14,7 +14,7 @@ def spell(number: int, language: str) -> str:
     Parameters
     ----------
     number : int
-        From 0 to 999,999.
+        From 0 to 999,999; in English also above.
     language : {"en", "de", "fr", "ko"}
         The language.
     """

@@ -84,6 +84,11 @@ class Task(ABC):
         """Return the normalised form of a source text that a user typed."""
         return text
 
+    def other_words(self, text: str) -> str | None:
+        """Return what a source text is read as, if in other words than a user typed, so that the user can be told."""
+        read = self.normalise_input(text)
+        return None if read.casefold() == text.casefold() else read
+
     def corpus(self, data: DataOptions, seed: int = 0, tokenisers: Tokenisers | None = None) -> Corpus | TextCorpus:
         """Make the data of a run; the same options and seed make the same data.
 

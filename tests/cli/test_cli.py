@@ -108,6 +108,17 @@ def test_translate_a_text_or_the_standard_input(run, capsys, standard_input):
     assert second
 
 
+def test_digits_are_translated_as_words_and_the_reader_is_told(run, capsys):
+    assert main(["translate", str(run), "forty-two"]) == 0
+    said = capsys.readouterr()
+    assert main(["translate", str(run), "42"]) == 0
+    out, err = capsys.readouterr()
+    assert (out, said.err) == (said.out, "")
+    assert "42 is read as forty-two" in err
+    assert main(["translate", str(run), "1000000"]) != 0
+    assert "million" in capsys.readouterr().err
+
+
 @IN_PROCESSES
 @pytest.mark.skipif(os.name == "nt", reason="there is no such shell, and no /dev/full")
 @cases_from_toml

@@ -208,6 +208,13 @@ def test_a_trace_that_is_forgotten_can_be_asked_for_again(session, monkeypatch):
     assert session.trace({"text": TEXT})["id"] == first
 
 
+def test_digits_are_read_as_words(session):
+    typed, written = (session.translate({"text": text}) for text in ("9070", TEXT))
+    assert typed.pop("notes") == [f"the text is read as: {TEXT}"]
+    assert written.pop("notes") == []
+    assert typed == written
+
+
 @pytest.mark.parametrize(
     ("kind", "text", "unknown"),
     [(Words, "one  ten two", ["2 ('ten')"]), (Characters, "one  x", ["5 ('x')"])]

@@ -49,6 +49,23 @@ def test_tokens(to, number, tokens):
     assert task.join_target(tokens) == spell(number, to)
 
 
+@pytest.mark.parametrize(
+    ("task", "text", "words"),
+    [
+        ("numbers", "432", "four hundred and thirty-two"),
+        ("numbers", " 97,481\n", "ninety-seven thousand, four hundred and eighty-one"),
+        ("numbers", "1000000", "one million"),
+        *(("numbers", text, None) for text in ("forty-two", "Forty-Two", "97,48", "-1", "1.5", "٤", "")),
+        ("dates", "2024-03-07", "Thursday, March 7, 2024"),
+        *(("dates", text, None) for text in ("2024-02-30", "20240307", "Thursday, March 7, 2024")),
+    ],
+)
+def test_what_people_type_is_read_in_words(task, text, words):
+    task = build(task)
+    assert task.other_words(text) == words
+    assert task.normalise_input(text) == (words or text)
+
+
 def test_english_tokens():
     split = build("numbers").source_tokens
     assert split("Thirty-TWO thousand,  one") == ["thirty", "-", "two", "thousand", ",", "one"]

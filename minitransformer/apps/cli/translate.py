@@ -33,6 +33,9 @@ def run(args: argparse.Namespace) -> int:
     trained = load_chosen(args)
     texts = [" ".join(args.text)] if args.text else _read_lines()
     choose_beam(args, trained)
+    for text in texts:
+        if (read := trained.task.other_words(text)) is not None:
+            print(f"minitransformer translate: {text.strip()} is read as {read}", file=sys.stderr)
     texts = [trained.task.normalise_input(text) for text in texts]
     full = [place for place, text in enumerate(texts) if normalise_text(text)]
     for place in full:

@@ -69,13 +69,15 @@ class Reading:
         """
         if len(text) > MOST_CHARACTERS:
             raise RequestError(f"the text has {len(text):,} characters, expected at most {MOST_CHARACTERS:,}")
+        in_words = self.run.task.other_words(text)
         text = self.run.task.normalise_input(text)
         ids = self._encode(text)
         if len(ids) > self.most_tokens:
             raise RequestError(
                 f"the text has {len(ids)} {self.counted}, expected at most {self.most_tokens}; shorten it"
             )
-        return ids, _notes(self.run.source, ids, self.run.source.pieces(text))
+        read = [] if in_words is None else [f"the text is read as: {in_words}"]
+        return ids, read + _notes(self.run.source, ids, self.run.source.pieces(text))
 
     def _encode(self, text: str) -> list[int]:
         if not normalise_text(text):

@@ -452,6 +452,7 @@ export const SAID = {
   "the text has {n} tokens, expected at most {most}; shorten it": "문장이 {n}토큰입니다. {most}토큰까지 쓸 수 있으니 줄이세요.",
   "the text is empty, expected a sentence to translate": "문장이 비었습니다. 번역할 문장을 쓰세요.",
   "the text is empty, expected the beginning of a text": "문장이 비었습니다. 이어 쓸 글의 앞부분을 쓰세요.",
+  "the text is read as: {words}": "다음과 같이 읽습니다: {words}",
   "token {n} ({word}) is unknown: the model reads <unk>": "{n}번째 토큰({word})은 어휘에 없어서 모델이 <unk>로 읽습니다.",
   "token {n} is unknown: the model reads <unk>": "{n}번째 토큰은 어휘에 없어서 모델이 <unk>로 읽습니다.",
   "{n} others are unknown too": "그 밖에 {n}개도 어휘에 없습니다.",
