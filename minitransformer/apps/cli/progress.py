@@ -25,6 +25,8 @@ WIDE = 110
 NARROW_BAR = "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
 PLATEAU = 4
 """Measurements without improvement after which a line says so."""
+PATIENCE = 3
+"""Fewer than those, which that line suggests for the next training."""
 
 
 def percent(share: float, digits: int) -> str:
@@ -103,7 +105,10 @@ def describe_plateau(trainer: Trainer) -> str:
     """Return a line that says since when the score has not improved."""
     by = trainer.configuration.training.best_by.replace("_", " ")
     step = trainer.best.step if trainer.best else 0
-    return f"no improvement in {by} since step {step:,}: best.safetensors holds the weights of that step"
+    return (
+        f"no improvement in {by} since step {step:,}: best.safetensors holds the weights of that step; with --patience "
+        f"{PATIENCE}, training would have stopped"
+    )
 
 
 def describe_weights(trained: TrainedRun) -> str:
@@ -198,6 +203,8 @@ def _train_with_progress(trainer: Trainer, folder: RunFolder) -> None:
 
         def on_evaluation(scores: Scores | TextScores) -> None:
             bar.write("\n".join(_describe_evaluation(scores, trainer)))
+            if not trainer.finished and (seconds := trainer.expected_seconds() or 0) > 60:
+                bar.write(f"about {duration(seconds)} to go, if all steps are made")
             sys.stdout.flush()
             if trainer.finished:
                 bar.close()  # measuring the result is no part of the time for a step
