@@ -208,6 +208,7 @@ def check_replaceable(path: Path) -> None:
     """
     if path.is_dir() and not path.is_symlink():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), f"{path}")
+    _refuse_device(path)
     aside = _fresh_name(path)
     create(aside, b"", flush=False)
     remove(aside)
@@ -218,7 +219,15 @@ def _fresh_name(path: Path) -> Path:
     return path.with_name(f".{secrets.token_hex(8)}{PARTIAL}")
 
 
+def _refuse_device(path: Path) -> None:
+    """Refuse to replace a device: as root, that would take it from the whole machine."""
+    with suppress(FileNotFoundError):
+        if stat.S_ISCHR(mode := path.lstat().st_mode) or stat.S_ISBLK(mode):
+            raise OSError(errno.EINVAL, "it is a device, expected a file; choose another path", f"{path}")
+
+
 def _write(path: Path, data: bytes, flush: bool) -> None:
+    _refuse_device(path)
     aside = _fresh_name(path)
     try:
         create(aside, data, flush)

@@ -17,11 +17,12 @@ from pathlib import Path
 from minitransformer.apps.cli.errors import UsageError, one_line
 from minitransformer.apps.cli.languages import add_language, refusing_in
 from minitransformer.apps.cli.options import refusing
+from minitransformer.apps.cli.output_paths import check_writable, is_stream, write_output
 from minitransformer.apps.learn import Exercise, bank, find, grading
 from minitransformer.apps.learn.course import weeks, write_plan
 from minitransformer.apps.learn.language import LANGUAGES, said
 from minitransformer.console import fill, gather, spread
-from minitransformer.durable import check_replaceable, write_whole
+from minitransformer.durable import check_makeable
 from minitransformer.files import read_file, reason
 
 add_arguments = add_language
@@ -58,11 +59,12 @@ def _grade(args: argparse.Namespace) -> int:
     seconds = getattr(args, "seconds", grading.SECONDS)
     if not 0 < seconds < 3600:
         raise UsageError(f"--seconds must be above 0 and below 3600, found {seconds:g}")
-    for file in (getattr(args, name) for name in ("out", "json") if hasattr(args, name)):
+    check_writable(args, "out", "json", endings=())
+    if hasattr(args, "feedback"):
         try:
-            check_replaceable(file)
+            check_makeable(args.feedback)
         except OSError as error:
-            raise UsageError(f"{file} cannot be written: {reason(error)}; choose another path") from error
+            raise UsageError(f"--feedback: {args.feedback} cannot be written: {reason(error)}") from error
     exercises = _exercises_of(args.week) if hasattr(args, "week") else bank()
     weights = grading.weights_of(exercises) | _read_weights(args, exercises)
     deadline = getattr(args, "deadline", None)
@@ -72,16 +74,20 @@ def _grade(args: argparse.Namespace) -> int:
     if others := sorted(one_line(file.name) for file in args.grade.glob("[!.]*") if not file.is_dir()):
         print(fill(said(f"not graded, because only folders are: {', '.join(others)}")) + "\n")
     width = min(30, max(len(spread(one_line(submission.student))) for submission in submissions))
-    results = []
+    results: list[grading.Result] = []
+    makers = {"out": lambda found: grading.write_csv(found, weights, args.partial, deadline), "json": _json}
+    tables = {name: table for name, table in makers.items() if hasattr(args, name)}
     for submission in submissions:
         results.append(grading.grade(submission, exercises, seconds=seconds))
         print(_line(results[-1], width, deadline), flush=True)
-        if hasattr(args, "out"):  # now, so that an interruption leaves the rows of all students so far
-            write_whole(args.out, grading.write_csv(results, weights, args.partial, deadline))
-        if hasattr(args, "json"):
-            write_whole(args.json, _json(results).encode())
+        for name, table in tables.items():
+            if not is_stream(path := getattr(args, name)):  # an interruption leaves all students so far
+                write_output(path, table(results))
         if hasattr(args, "feedback"):
             grading.write_feedback(results[-1], args.feedback)
+    for name, table in tables.items():
+        if is_stream(path := getattr(args, name)):
+            write_output(path, table(results))
     print("\n" + _summary(results))
     if equal := grading.equal_answers(submissions, exercises):
         print("\n" + said("the same code after renaming:"))
@@ -150,8 +156,8 @@ def _summary(results: Sequence[grading.Result]) -> str:
     return "\n".join([said("solved by the fewest:"), *lines])
 
 
-def _json(results: Sequence[grading.Result]) -> str:
+def _json(results: Sequence[grading.Result]) -> bytes:
     from importlib.metadata import version  # slow
 
     students = [result.describe() for result in results]
-    return json.dumps({"minitransformer": version("minitransformer"), "students": students}, indent=1) + "\n"
+    return json.dumps({"minitransformer": version("minitransformer"), "students": students}, indent=1).encode() + b"\n"

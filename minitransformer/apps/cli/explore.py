@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.cli.options import refusing
-from minitransformer.apps.cli.output_paths import check_writable
+from minitransformer.apps.cli.output_paths import check_writable, writing
 from minitransformer.apps.cli.own_parts import with_parts_of_run
 from minitransformer.apps.cli.run_options import load_chosen
 from minitransformer.arrays import blas
@@ -56,10 +56,12 @@ def _save(session: Session, text: str, file: Path) -> int:
     text = text or next(iter(session.model()["examples"]), "")
     if not text:
         raise UsageError("the run has no held-out texts to choose from; give a text")
-    save(file, session, [text], progress=_draw_progress)
+    with writing(file) as path:
+        save(path, session, [text], progress=_draw_progress)
+        size = path.stat().st_size
     answer = session.translate({"text": text})
     print(f"{text}  ->  {answer['text']}" if answer["source"] else answer["text"])
-    print(f"the file is {file} ({file.stat().st_size / 1e6:.1f} MB); open it in a browser")
+    print(f"the file is {file} ({size / 1e6:.1f} MB); open it in a browser")
     if note := left_out(session):
         print(note)
     return 0

@@ -13,7 +13,7 @@ from pathlib import Path
 from minitransformer import ops
 from minitransformer.apps.cli import own_function
 from minitransformer.apps.cli.errors import UsageError
-from minitransformer.apps.cli.output_paths import check_writable
+from minitransformer.apps.cli.output_paths import check_writable, writing
 from minitransformer.testing import examples, prove, sweep
 
 WORDS = {"operations": ", ".join(ops.registry)}
@@ -58,7 +58,8 @@ def _plot(name: str, seed: int, path: Path) -> None:
 
     example = examples(ops.registry[name], seed)[-1]
     found = sweep(ops.registry[name], example.inputs, seed=seed, **example.options)
-    step_sizes(found.steps, {"central": found.central, "extrapolated": found.extrapolated}, path, name)
+    with writing(path) as file:
+        step_sizes(found.steps, {"central": found.central, "extrapolated": found.extrapolated}, file, name)
     print(f"\nleast error {found.extrapolated.min():.1e} at a step of {found.best_step:.1e}")
     print(f"worst entry there: {found.worst_name}{list(found.worst_index)}")
     print(f"the picture is {path}")

@@ -15,7 +15,7 @@ import numpy as np
 from minitransformer import testing
 from minitransformer.apps.cli.errors import UsageError, one_line
 from minitransformer.apps.cli.options import refusing
-from minitransformer.apps.cli.output_paths import check_writable
+from minitransformer.apps.cli.output_paths import check_writable, writing
 from minitransformer.testing import Example, Report, examine, examples_of_signature
 
 OPTIONS = ("signature", "dtype", "backward", "detects")
@@ -147,7 +147,8 @@ def _plot(rows: list[_Row], args: argparse.Namespace, epsilon: float) -> None:
             worst = row.report.worst
             scale = max(abs(worst.found), abs(worst.expected)) or 1.0
             title = f"{row.report.name}, {row.example.case}"
-            step_sizes(steps, {"central": errors / scale}, args.plot, title, epsilon)
+            with writing(args.plot) as path:
+                step_sizes(steps, {"central": errors / scale}, path, title, epsilon)
             print(f"\nthe picture of {row.example.case} is {args.plot}")
             return
     print("\nno picture: no entry was measured")

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from minitransformer.apps.cli.errors import one_line
-from minitransformer.apps.cli.output_paths import check_writable
+from minitransformer.apps.cli.output_paths import check_writable, write_output, writing
 
 
 def tell(what: str) -> None:
@@ -33,12 +33,13 @@ def show(args: argparse.Namespace, result: dict[str, Any], text: str, picture: s
     """
     print(text)
     if hasattr(args, "json"):
-        args.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        write_output(args.json, f"{json.dumps(result, indent=1)}\n".encode())
         print(f"\nthe figures are in {args.json}")
     if hasattr(args, "plot"):
         from minitransformer.apps import plots  # loads matplotlib
 
-        plots.save(getattr(plots, picture)(result), args.plot)
+        with writing(args.plot) as path:
+            plots.save(getattr(plots, picture)(result), path)
         print(f"{'' if hasattr(args, 'json') else chr(10)}the picture is {args.plot}")
 
 

@@ -6,6 +6,7 @@ plan. An exercise belongs to the week of the tutorial that teaches it. So nothin
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -141,11 +142,12 @@ def write_plan(folder: Path) -> list[Path]:
     texts = {"README.md": _overview()} | {f"week-{week.number}.md": _describe(week) for week in weeks()}
     paths = {folder / name: text for name, text in texts.items()}
     for path, text in paths.items():
-        if path.exists() and not (path.is_file() and path.read_bytes() == text.encode()):
+        if os.path.lexists(path) and not (path.is_file() and path.read_bytes() == text.encode()):
             raise FileExistsError(f"{path} exists")
     folder.mkdir(parents=True, exist_ok=True)
     for path, text in paths.items():
-        write_whole(path, text.encode())
+        if not path.exists():
+            write_whole(path, text.encode())
     return [*paths]
 
 
