@@ -9,8 +9,9 @@ import pytest
 from toml_cases import cases_from_toml
 
 from minitransformer.apps.cli import main
-from minitransformer.apps.learn import Book, find, judge_file
-from minitransformer.apps.learn.assembly import assemble, parts_needed
+from minitransformer.apps.learn import Book, Verdict, find, judge_file
+from minitransformer.apps.learn.assembly import FILE, assemble, check_assembled, parts_needed
+from minitransformer.apps.learn.child import Ended
 
 pytestmark = pytest.mark.numpy_only("exercises are in NumPy")
 
@@ -40,14 +41,10 @@ def run(text, folder):
 
 def test_it_trains_by_itself_and_its_gradients_are_right(solved, tmp_path):
     text = assemble(solved.folder)
-    defined = re.findall(r"^def (\w+)\(", text.partition("# =====")[0], re.MULTILINE)
     mine = [exercise.name.replace("-", "_") for exercise in parts_needed()]
-    assert [name for name in defined if name in mine] == mine  # in the order of the exercises
-    assert all(
-        any(name.startswith(one) for one in mine) for name in defined
-    )  # what else they define is named after them
-    imports = re.findall(r"^(?:import|from) .*", text, re.MULTILINE)
-    assert sorted(imports) == ["from math import sqrt", "import numpy as np"]
+    assert re.findall(r"^(\w+) = mine\(", text, re.MULTILINE) == mine  # in the order of the exercises
+    own = text.partition("# =====")[0]
+    assert not any(line in own for line in (find("softmax-backward").title, "mt.learn"))  # no texts of exercises
     done = run(text, tmp_path)
     assert done.returncode == 0, done.stderr
     assert re.search(r"^the gradients of all \d+ parameters are right$", done.stdout, re.MULTILINE)
@@ -74,14 +71,33 @@ def test_its_check_finds_a_wrong_function(solved, tmp_path, name, old, new):
     assert "is off: the relative error is" in run(assemble(solved.folder), tmp_path).stderr
 
 
-def test_the_names_of_several_files_do_not_collide(solved):
-    path = solved.path(find("layer-norm-forward"))
-    inner = "def forward(x, scale=scale):\n    forward = x.T\n    return forward\n"
-    path.write_text(f"scale = 1.0\ndef softmax(x):\n    return x\n{inner}")
+@cases_from_toml
+def test_right_answers_stay_right_whatever_names_they_use(solved, tmp_path, files):
+    for name, text in files.items():
+        path = solved.path(find(name))
+        path.write_text(f'"""Mine."""\n{text}', encoding="utf-8")
+        assert judge_file(find(name), path).right
     text = assemble(solved.folder)
-    assert "layer_norm_forward_scale = 1.0\n\n\ndef layer_norm_forward_softmax(x):" in text
-    assert "def layer_norm_forward(x, layer_norm_forward_scale=layer_norm_forward_scale):" in text
-    assert "def label_smoothing_backward_softmax(x):" in text
+    check_assembled(text, solved.folder / FILE)
+    assert "the gradients of all" in run(text.replace("    train()\n", ""), tmp_path).stdout
+
+
+def test_an_error_shows_the_line_of_the_learners_file(solved, tmp_path):
+    solved.path(find("softmax-backward")).write_text("def backward(y, d_y):\n    return y @ 3  # wrong\n", "utf-8")
+    told = run(assemble(solved.folder), tmp_path).stderr
+    assert re.search(r'whole\.py", line \d+, in backward\n    return y @ 3  # wrong', told)
+
+
+def test_nothing_is_written_if_the_check_of_the_whole_fails(solved, capsys, monkeypatch):
+    monkeypatch.setattr("minitransformer.apps.cli.learn.judge_in_child", lambda *_: Verdict(True, ""))
+    path = solved.path(find("softmax-backward"))
+    path.write_text(path.read_text("utf-8").replace("d_y - row_sum", "d_y"), "utf-8")
+    assert main(["learn", "assemble", "--folder", str(solved.folder)]) == 1
+    assert re.search(r"(?s)my_transformer\.py\s+is not written.*the gradient\s+of \w+ is off", capsys.readouterr().out)
+    assert not (solved.folder / FILE).exists()
+    path.write_text("raise SystemExit(0)\n", "utf-8")
+    with pytest.raises(Ended, match="SystemExit"):
+        check_assembled(assemble(solved.folder), solved.folder / FILE)
 
 
 def test_the_command_names_what_is_missing_and_keeps_an_edited_file(solved, capsys, monkeypatch):

@@ -23,7 +23,8 @@ from minitransformer.apps.cli.languages import add_language, refusing_in
 from minitransformer.apps.cli.options import refusing
 from minitransformer.apps.cli.tutorials import CLONE
 from minitransformer.apps.learn import Book, Exercise, bank, command, find, find_folder, judge_in_child, last_save
-from minitransformer.apps.learn.assembly import FILE, assemble, parts_needed
+from minitransformer.apps.learn.assembly import FILE, assemble, check_assembled, parts_needed
+from minitransformer.apps.learn.child import Ended
 from minitransformer.apps.learn.grading import grade, read_submission
 from minitransformer.apps.learn.language import LANGUAGES, fill, said, say_source
 from minitransformer.console import WIDTH, gather, spread
@@ -140,6 +141,12 @@ def _assemble(book: Book) -> int:
             print(_clip(f"  {exercise.name:<28} {verdict.words.splitlines()[0]}"))
         return 1
     text, path = assemble(book.folder), book.folder / FILE
+    try:
+        check_assembled(text, path)
+    except Ended as ended:
+        print(fill(f"Each function is right by itself, but not all of them together, so {path} is not written."))
+        print("\n" + fill(str(ended)))
+        return 1
     kept = book.keep(path, text)
     write_whole(path, text.encode())
     _say(f"{path} is your Transformer: {len(needed)} functions of yours, and what joins them. It needs NumPy alone.")

@@ -1,24 +1,46 @@
 """One file of a learner's own functions that trains a Transformer by itself, without this package.
 
-Each function gets the name of its exercise; what else a file defines gets it in front.
-``exercises/whole.py`` joins them.
+Each file of the learner's becomes a module of its own in it, as it was written: no name of one file can be that of
+another. The function that its exercise asks for gets the name of the exercise. ``exercises/whole.py`` joins them.
 """
 
 from __future__ import annotations
 
 import ast
-import re
+import contextlib
+import io
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from minitransformer.apps.learn.bank import FOOTER, SOURCES, Exercise, bank
+from minitransformer.apps.learn.child import Ended, Limits, run_in_child
 
 GLUE = SOURCES / "whole.py"
 FILE = "my_transformer.py"
 HEAD = f'''"""A Transformer of my own: `python {FILE}` checks its gradients and trains it. It needs NumPy alone.
 
-The functions above the line of = signs are mine. Each has the name of the exercise that asked for it.
+The functions above the line of = signs are mine. Each has the name of the exercise that asked for it, and each is in a
+module of its own, so that names in different files cannot collide.
 """
+
+import sys
+import types
+
+import numpy as np
+
+
+def mine(exercise, name, source):
+    """Run a file of mine as a module of its own; return its function."""
+    module = sys.modules[exercise] = types.ModuleType(exercise)
+    module.__file__ = mine.__code__.co_filename
+    above = sys._getframe(1).f_lineno - 1  # so that error messages show the lines of this file
+    exec(compile("\\n" * above + source, module.__file__, "exec"), vars(module))
+    return getattr(module, name)
 '''
+LIMITS = Limits(patience=20.0, seconds=60.0)
+"""Of the file's own check, which takes less than a second."""
 
 
 def parts_needed() -> list[Exercise]:
@@ -29,51 +51,43 @@ def parts_needed() -> list[Exercise]:
 
 def assemble(folder: Path) -> str:
     """Return the text of the file, with a learner's functions, all of which are solved."""
-    imports: dict[str, None] = {}
-    pieces = []
-    for exercise in parts_needed():
-        text = (folder / exercise.file).read_text(encoding="utf-8-sig")
-        pieces.append(_rename(exercise, text.replace(FOOTER.strip(), ""), imports))
-    return HEAD + "\n\n" + "\n".join(imports) + "\n\n\n" + "\n\n\n".join((*pieces, _glue()))
+    return "\n\n".join((HEAD, *(_part(folder, exercise) for exercise in parts_needed()), _glue()))
+
+
+def check_assembled(text: str, path: Path) -> None:
+    """Run the file's own check, in a process of its own.
+
+    Raises
+    ------
+    Ended
+        If it fails; the message says why.
+    """
+    for _ in run_in_child(partial(_check, text, path), [path], LIMITS, tell=lambda words: None):
+        pass
+
+
+def _check(text: str, path: Path) -> Iterator[bool]:
+    names: dict[str, Any] = {"__name__": path.stem, "__file__": str(path)}
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            exec(compile(text, str(path), "exec", dont_inherit=True), names)
+            names["check"]()
+    except BaseException as error:  # whatever the learner's code raises, such as sys.exit()
+        raise Ended(f"{type(error).__name__}: {error}") from error
+    yield True
 
 
 def _glue() -> str:
     return GLUE.read_text(encoding="utf-8")
 
 
-def _rename(exercise: Exercise, text: str, imports: dict[str, None]) -> str:
-    """Return the definitions of a file under names that no other exercise has; its imports are collected."""
-    tree, lines = ast.parse(text), text.splitlines()
-    [asked] = exercise.asks_for
-    ours = exercise.name.replace("-", "_")
-    names = {name: ours if name == asked else f"{ours}_{name.lstrip('_')}" for name in _defined(tree)}
-    places: dict[int, dict[int, str]] = {}
-    for node in ast.walk(tree):
-        old = getattr(node, "id", getattr(node, "arg" if isinstance(node, ast.arg) else "name", None))
-        if old in names and isinstance(node, ast.stmt | ast.expr | ast.arg):
-            line = node.lineno - 1
-            at = len(lines[line].encode()[: node.col_offset].decode())
-            places.setdefault(line, {})[lines[line].index(old, at)] = old
-    for line, found in places.items():
-        for at in sorted(found, reverse=True):
-            lines[line] = lines[line][:at] + names[found[at]] + lines[line][at + len(found[at]) :]
-    kept = []
-    for i, node in enumerate(tree.body):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            imports[ast.unparse(node)] = None
-        elif i or not isinstance(node, ast.Expr):  # not the text of the exercise
-            first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ()))])
-            kept.append("\n".join(lines[first - 1 : node.end_lineno]))
-    return re.sub(r"\n{4,}", "\n\n\n", "\n\n\n".join(kept))
-
-
-def _defined(tree: ast.Module) -> set[str]:
-    """Return the names that a module defines, imports left out."""
-    found = set()
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            found.add(node.name)
-        elif isinstance(node, ast.Assign | ast.AnnAssign):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            found |= {one.id for target in targets for one in ast.walk(target) if isinstance(one, ast.Name)}
-    return found
+def _part(folder: Path, exercise: Exercise) -> str:
+    """Return the code that makes a module of an exercise's file, without the text of the exercise."""
+    text = (folder / exercise.file).read_text(encoding="utf-8-sig").replace(FOOTER.strip(), "").strip("\n") + "\n"
+    head, *rest = ast.parse(text).body
+    if isinstance(head, ast.Expr) and rest and rest[0].lineno > (end := head.end_lineno or 0):
+        text = "\n".join(text.split("\n")[end:]).lstrip("\n")
+    [asked], name = exercise.asks_for, exercise.name.replace("-", "_")
+    quotes = next((marks for marks in ("'''", '"""') if marks not in text), "")
+    source = f"r{quotes}\n{text}{quotes}" if quotes else repr(text)
+    return f'{name} = mine("{exercise.name}", "{asked}", {source})\n'

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+import sys
 import traceback
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from minitransformer.apps.learn.bank import Exercise
@@ -77,7 +78,8 @@ def execute(exercise: Exercise, path: Path) -> dict[str, Any]:
     Wrong
         If there is no such file, it is not Python, or a name that the exercise asks for is not defined.
     """
-    names: dict[str, Any] = {"__name__": f"exercise_{exercise.name}", "__file__": str(path)}
+    module = ModuleType(f"exercise_{exercise.name}")
+    module.__file__ = str(path)
     try:
         source = path.read_text(encoding="utf-8-sig")  # some editors begin a file with a byte order mark
     except FileNotFoundError as error:
@@ -86,11 +88,13 @@ def execute(exercise: Exercise, path: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise Wrong(f"{path} cannot be read: {reason(error)}") from error
     try:
-        code = compile(source, str(path), "exec")
+        code = compile(source, str(path), "exec", dont_inherit=True)
     except (SyntaxError, ValueError) as error:  # a ValueError is about characters that no source may contain
         line = f"Line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else "The file"
         shown = (getattr(error, "text", None) or "").strip()
         raise Wrong(f"{line} is not Python: {getattr(error, 'msg', error)}\n\n    {shown}".rstrip()) from error
+    sys.modules[module.__name__] = module  # where data classes look names up
+    names = vars(module)
     exec(code, names)
     missing = [name for name in exercise.asks_for if name not in names]
     if missing:
