@@ -1,6 +1,7 @@
 """One progress: what is solved in a notebook is solved in the folder, with its code, and the other way round."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,18 +9,23 @@ from pathlib import Path
 import pytest
 from toml_cases import toml_table
 
-from minitransformer.apps.learn import Book, bank, find, judge_file
+from minitransformer.apps.learn import Book, bank, find, judge_file, judge_in_child
 from minitransformer.apps.learn.model import Parts
 
 pytest.importorskip("IPython", reason="IPython is not installed: pip install -e .[tutorials]")
 pytestmark = pytest.mark.numpy_only("exercises are in NumPy")
 CELLS = toml_table(__file__, "CELLS")
 SHELL = toml_table(__file__, "SHELL")
+ANSWERS = toml_table(__file__, "ANSWERS")
 
 
 def run_cells(folder, *names, **environment):
     """Run cells as a notebook does; return what each prints."""
-    cells = [CELLS["start"], *(CELLS[name] for name in names)]
+    return run_texts(folder, *(CELLS[name] for name in names), **environment)
+
+
+def run_texts(folder, *cells, **environment):
+    cells = [CELLS["start"], *cells]
     command = [sys.executable, "-c", SHELL, *cells]
     own = {"IPYTHONDIR": str(folder.parent / "ipython"), "MINITRANSFORMER_RECORD": "1"}
     settings = os.environ | own | environment
@@ -78,3 +84,27 @@ def test_a_folder_is_made_where_there_is_none_unless_it_cannot_be_written_or_not
     _, made, said = run_cells(notebooks, "open", "look", "product-rule")
     assert made == "False\n"
     assert "(kept in my-exercises" in said
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_an_answer_is_kept_with_all_that_it_uses(notebooks, name):
+    told = run_texts(notebooks, *(cell.lstrip("\n") for cell in ANSWERS[name]["cells"].values()))
+    exercise = find("product-rule")
+    path = notebooks / "my-exercises" / exercise.file
+    assert "(kept in" in told[-1], told[-1]
+    assert judge_in_child(exercise, path).right
+    text = path.read_text("utf-8")
+    assert (text.count("import numpy as np"), "mt.learn.check(" in text.partition("if __name__")[0]) in [
+        (0, False),
+        (1, False),
+    ]
+
+
+def test_what_only_the_notebook_can_run_is_not_kept(notebooks):
+    (notebooks / "beside.py").write_text("def product(x, y, d_z):\n    return y * d_z, x * d_z\n")
+    cells = ["from beside import product as backward\nmt.learn.check('product-rule', backward)"]
+    cells += ["exec('hidden = 1.0')\ndef backward(x, y, d_z):\n    return y * d_z * hidden, x * d_z"]
+    cells += ["mt.learn.check('product-rule', backward)"]
+    first, _, last = run_texts(notebooks, *cells)
+    assert re.search("the code is not kept: by itself .*beside", first)
+    assert re.search("the code is not kept: by itself .*hidden", last)

@@ -64,7 +64,8 @@ def _grade(args: argparse.Namespace) -> int:
         try:
             check_makeable(args.feedback)
         except OSError as error:
-            raise UsageError(f"--feedback: {args.feedback} cannot be written: {reason(error)}") from error
+            words = f"--feedback: {args.feedback} cannot be written: {reason(error)}; choose another path"
+            raise UsageError(words) from error
     exercises = _exercises_of(args.week) if hasattr(args, "week") else bank()
     weights = grading.weights_of(exercises) | _read_weights(args, exercises)
     deadline = getattr(args, "deadline", None)

@@ -1,33 +1,43 @@
 """Keep what is solved in a notebook in the learner's folder, and find there what is solved.
 
-The file of an exercise is written from the notebook's function and from what it uses: imports, other functions of the
-notebook, and numbers or texts. It counts only if the check accepts the file by itself.
+The file of an exercise consists of the statements of the notebook's cells that define the answer and whatever these
+use, as they were written and in the order in which they ran. It is kept only if a process of its own, which knows
+nothing of the notebook, finds it right.
 """
 
 from __future__ import annotations
 
 import ast
-import builtins
-import inspect
-import linecache
+import json
 import os
+import subprocess
 import sys
-import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
+from symtable import SymbolTable, symtable
 from tempfile import TemporaryDirectory
-from types import FunctionType, ModuleType
+from types import ModuleType
 from typing import Any
 
 from minitransformer.apps.learn.answers import is_open
 from minitransformer.apps.learn.bank import FOOTER, Exercise, bank
 from minitransformer.apps.learn.book import FOLDER, Book, find_folder
 from minitransformer.apps.learn.language import said, say_source
-from minitransformer.apps.learn.referee import judge_file
 
 SWITCH = "MINITRANSFORMER_RECORD"
 """The environment variable that, set to 0, keeps notebooks from recording anything."""
 CLONE = Path(__file__).parents[3]
+
+
+JUDGE = """
+import json, pathlib, sys
+from minitransformer.apps.learn import find, judge_in_child
+verdict = judge_in_child(find(sys.argv[1]), pathlib.Path(sys.argv[2]))
+print()
+print(json.dumps([verdict.right, verdict.words]))
+"""
 
 
 class _NoCode(Exception):
@@ -81,58 +91,132 @@ def point_to(exercise: Exercise) -> str:
 
 def _write_file(exercise: Exercise, answers: Sequence[Any]) -> str:
     """Return the text of an exercise's file with the functions of a notebook, which the check accepts."""
-    imports: dict[str, None] = {}
-    pieces: dict[str, None] = {}
+    shell = sys.modules["IPython"].get_ipython()
+    statements = [*_statements(shell.history_manager.input_hist_parsed, shell.user_ns)]
+    bound = {name for one in statements for name in one.binds}
+    renamed, wanted = [], set()
     for asked, answer in zip(exercise.asks_for, answers, strict=True):
-        name = _collect(answer, imports, pieces)
+        names = sorted(name for name in bound if shell.user_ns.get(name) is answer)
+        if not names:
+            raise _NoCode(f"no variable of this notebook is this {type(answer).__name__}")
+        name = next((name for name in names if name in (asked, getattr(answer, "__name__", ""))), names[0])
+        wanted.add(name)
         if name != asked:
-            pieces[f"{asked} = {name}"] = None
+            renamed.append(f"{asked} = {name}")
     head = ast.get_docstring(ast.parse(say_source(exercise.text)), clean=False)
-    text = "\n\n\n".join((f'"""{head}"""\n\n' + "\n".join(imports), *pieces)) + "\n" + FOOTER
-    with TemporaryDirectory() as place:
-        path = Path(place) / exercise.file
-        path.parent.mkdir()
-        path.write_text(text, encoding="utf-8")
-        verdict = judge_file(exercise, path)
-    if not verdict.right:
-        raise _NoCode(f"by itself it is not right. {verdict.words.splitlines()[0]}")
+    text = "\n\n".join((f'"""{head}"""', _join(_needed(statements, wanted)), *renamed)) + "\n" + FOOTER
+    right, words = _judge_elsewhere(exercise, text)
+    if not right:
+        raise _NoCode(f"by itself it is not right. {words.splitlines()[0]}")
     return text
 
 
-def _collect(value: Any, imports: dict[str, None], pieces: dict[str, None]) -> str:
-    """Collect the source of a function and of what it uses, in order; return the name that the source defines."""
-    if not isinstance(value, FunctionType):
-        raise _NoCode(f"{type(value).__name__} is no function of this notebook")
-    name, text = _source(value)
-    pieces[text] = None  # two functions may call each other
-    for used in sorted({node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)} - {name}):
-        one = value.__globals__.get(used, builtins)  # a name of Python itself, or a local one
-        if isinstance(one, ModuleType) and one is not builtins:
-            imports[f"import {one.__name__}" + (f" as {used}" if used != one.__name__ else "")] = None
-        elif isinstance(one, FunctionType) and one.__module__ == value.__module__:
-            if all(_source(one)[1] != text for text in pieces):
-                _collect(one, imports, pieces)
-        elif isinstance(one, bool | int | float | str | tuple):
-            pieces[f"{used} = {one!r}"] = None
-        elif home := (getattr(one, "__module__", None) or type(one).__module__) if callable(one) else None:
-            imports[f"from {home} import {one.__name__}" + (f" as {used}" if used != one.__name__ else "")] = None
-    del pieces[text]
-    pieces[text] = None  # after what it uses
-    return name
+def _judge_elsewhere(exercise: Exercise, text: str) -> tuple[bool, str]:
+    """Judge the text of a file in a new process of Python."""
+    path = os.pathsep.join(filter(None, (str(CLONE), os.environ.get("PYTHONPATH"))))
+    with TemporaryDirectory() as place:
+        file = Path(place, exercise.file)
+        file.parent.mkdir()
+        file.write_text(text, encoding="utf-8")
+        command = [sys.executable, "-c", JUDGE, exercise.name, str(file)]
+        environment = os.environ | {"PYTHONPATH": path, "PYTHONIOENCODING": "utf-8"}
+        try:
+            done = subprocess.run(
+                command, cwd=place, env=environment, capture_output=True, encoding="utf-8", check=True
+            )
+            right, words = json.loads(done.stdout.splitlines()[-1])
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            return False, f"{type(error).__name__}: {error}"
+        return right, words.replace(str(file), file.name)
 
 
-def _source(function: FunctionType) -> tuple[str, str]:
-    """Return the statement of a cell that defines a function, after the name that it binds."""
-    code = function.__code__
-    try:
-        lines = linecache.getlines(code.co_filename) or inspect.getsourcelines(function)[0]
-        for statement in ast.parse("".join(lines)).body:
-            first = min([statement.lineno, *(one.lineno for one in getattr(statement, "decorator_list", ()))])
-            if first <= code.co_firstlineno <= (statement.end_lineno or 0):
-                text = textwrap.dedent("".join(lines[first - 1 : statement.end_lineno])).rstrip()
-                match statement:
-                    case ast.FunctionDef(name=name) | ast.Assign(targets=[ast.Name(id=name)]):
-                        return name, text
-    except (OSError, SyntaxError):
-        pass
-    raise _NoCode(f"the source of {function.__name__} is not known")
+@dataclass(frozen=True)
+class _Statement:
+    """A statement that a notebook has run, with the global names that it binds or changes, and that it uses."""
+
+    text: str
+    binds: frozenset[str]
+    uses: frozenset[str]
+
+
+def _statements(cells: Sequence[str], names: Mapping[str, Any]) -> Iterator[_Statement]:
+    """Yield the statements of cells, in the order in which they ran."""
+    for cell in cells:
+        try:
+            tree = ast.parse(cell)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue  # it has not run
+        for node in tree.body:
+            match node:
+                case ast.Expr(ast.Call(ast.Attribute(attr="run_cell_magic"), [_, _, ast.Constant(str(inside))])):
+                    yield from _statements([inside], names)  # such as %%time
+                    continue
+                case ast.Expr(ast.Call(ast.Attribute(ast.Name(name)))) if not isinstance(names.get(name), ModuleType):
+                    changed = {name}  # such as table.append(1)
+                case _:
+                    changed = {one for each in ast.walk(node) for one in _changed_parts(each)}
+            first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ()))])
+            lines = cell.split("\n")[first - 1 : node.end_lineno]
+            alone = [
+                one for one in tree.body if one.lineno <= (node.end_lineno or 0) and (one.end_lineno or 0) >= first
+            ]
+            text = "\n".join(lines) if len(alone) == 1 else ast.get_source_segment(cell, node) or ""
+            try:
+                table = symtable(text, "cell", "exec")
+            except (SyntaxError, RecursionError):  # only a notebook runs it, such as await
+                continue
+            binds = {one.get_name() for one in table.get_symbols() if one.is_assigned() or one.is_imported()}
+            if isinstance(node, ast.ImportFrom) and (node.names[0].name == "*" or node.module == "__future__"):
+                binds = {"*"}  # whatever the others use
+            yield _Statement(text, frozenset(binds | changed), frozenset(_uses(table)) | changed)
+
+
+def _changed_parts(node: ast.AST) -> Iterator[str]:
+    """Yield the name whose part a node changes, such as table in ``table["a"].b = 1``."""
+    if isinstance(node, ast.Subscript | ast.Attribute) and not isinstance(node.ctx, ast.Load):
+        while isinstance(node, ast.Subscript | ast.Attribute):
+            node = node.value
+        if isinstance(node, ast.Name):
+            yield node.id
+
+
+def _uses(table: SymbolTable, top: bool = True) -> Iterator[str]:
+    """Yield the global names that a scope and those inside it use."""
+    yield from (one.get_name() for one in table.get_symbols() if one.is_referenced() and (top or one.is_global()))
+    for inside in table.get_children():
+        yield from _uses(inside, top=False)
+
+
+def _needed(statements: Sequence[_Statement], wanted: set[str]) -> list[_Statement]:
+    """Return the statements that bind names, and all that these need, in order.
+
+    A function uses what a name means when it is called, everything else what it meant before. So the last statement
+    that binds a name is needed, and the last one before its use.
+    """
+    binders: dict[str, list[int]] = {}
+    for i, one in enumerate(statements):
+        for name in one.binds:
+            binders.setdefault(name, []).append(i)
+    kept = {*binders.get("*", ())}
+    open_uses = [(len(statements), name) for name in wanted] + [(i, name) for i in kept for name in statements[i].uses]
+    while open_uses:
+        at, name = open_uses.pop()
+        places = binders.get(name, [])
+        for i in {*places[-1:], *[i for i in places if i < at][-1:]} - kept:
+            kept.add(i)
+            open_uses += [(i, used) for used in statements[i].uses]
+    found, last = [], dict[str, str]()
+    for one in (statements[i] for i in sorted(kept)):
+        if one.binds & one.uses or any(last.get(name) != one.text for name in one.binds):  # no cell that ran again
+            found.append(one)
+        last |= dict.fromkeys(one.binds, one.text)
+    return found
+
+
+def _join(statements: Sequence[_Statement]) -> str:
+    """Return the text of statements, with those first that have to be; blank lines surround those of several lines."""
+    texts = sorted((one.text for one in statements), key=lambda text: not text.startswith("from __future__ "))
+    text = texts[0]
+    for before, after in pairwise(texts):
+        text += ("\n\n\n" if "\n" in before + after else "\n") + after
+    return text
