@@ -21,8 +21,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from minitransformer.files import reason
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
 PARTIAL = ".partial"
 """The suffix of a file that is being written."""
@@ -142,6 +146,25 @@ def flush_folder(folder: Path) -> None:
     except OSError as error:
         if error.errno not in _UNSUPPORTED:
             raise
+
+
+def lock_of(path: Path, seconds: float = 30.0, nested: bool = True) -> BaseFileLock:
+    """Return the lock that everybody holds who reads a file, changes it and writes it again: ``with lock_of(path):``.
+
+    It is a file beside it. The system releases it when the process ends.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    seconds : float
+        How long to wait for another process; then TimeoutError is raised.
+    nested : bool
+        Whether the process that holds it may hold it again inside the block.
+    """
+    from filelock import FileLock  # takes 20 ms
+
+    return FileLock(f"{path.absolute()}.lock", seconds, is_singleton=nested)
 
 
 def make_folder(path: Path) -> None:

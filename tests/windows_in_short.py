@@ -14,10 +14,12 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import types
 import unittest.mock
 import webbrowser
 
+import filelock
 import hypothesis
 import matplotlib.pyplot
 import numpy.testing
@@ -26,6 +28,7 @@ import safetensors.numpy
 import threadpoolctl
 import tqdm
 
+filelock.FileLock = lambda *_, **__: threading.RLock()  # its lock of Windows is there on Windows only
 threadpoolctl.sys = types.SimpleNamespace(**vars(sys))  # its older versions look each time
 for name in ("fcntl", "resource", "termios", "pwd", "grp", "pty"):
     sys.modules[name] = None

@@ -9,16 +9,20 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 
+from minitransformer.durable import lock_of
 from minitransformer.sharding import ALONE, Ranks
 from minitransformer.training.errors import RunError
+
+BESIDE = sys.platform == "win32"
+"""Whether a file beside the folder is locked instead of the folder."""
 
 
 @contextmanager
 def lock_folder(folder: Path, ranks: Ranks = ALONE) -> Iterator[None]:
     """Hold the lock of a folder, which is created if it does not exist; no other process can hold it meanwhile.
 
-    The system releases the lock when the process ends, even if it is killed. Windows cannot lock folders; there,
-    nothing is locked.
+    The system releases the lock when the process ends, even if it is killed. Windows cannot lock folders; there, a file
+    beside the folder is locked.
 
     Parameters
     ----------
@@ -37,8 +41,21 @@ def lock_folder(folder: Path, ranks: Ranks = ALONE) -> Iterator[None]:
         return
     with suppress(OSError):  # the first write reports what is wrong with the path
         folder.mkdir(parents=True, exist_ok=True)
-    if sys.platform == "win32" or not folder.is_dir():
+    if not folder.is_dir():
         yield
+        return
+    refusal = RunError(f"another process is training in {folder}; wait until it ends, or stop it")
+    if BESIDE:
+        place = folder.resolve()
+        lock = lock_of(place.with_name(f".{place.name}"), seconds=0.0, nested=False)
+        try:
+            lock.acquire()
+        except TimeoutError as error:
+            raise refusal from error
+        try:
+            yield
+        finally:
+            lock.release()
         return
     fcntl = import_module("fcntl")
     number = os.open(folder, os.O_RDONLY)
@@ -46,7 +63,7 @@ def lock_folder(folder: Path, ranks: Ranks = ALONE) -> Iterator[None]:
         try:
             fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise RunError(f"another process is training in {folder}; wait until it ends, or stop it") from error
+            raise refusal from error
         except OSError:  # some network file systems have no locks
             pass
         yield

@@ -2,12 +2,15 @@
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from toml_cases import cases_from_toml, toml_table
 
+from minitransformer.apps.cli import main
 from minitransformer.apps.learn import FOLDER, Book, bank, command, find_folder
 
 FIRST, SECOND, *_, LAST = bank()
@@ -165,3 +168,52 @@ def test_nothing_above_the_home_folder_and_nothing_of_another_program_is_found(t
 
     monkeypatch.setattr(Path, "stat", stat)  # the folder above is another user's
     assert find_folder() == FOLDER
+
+
+CHANGE = """
+import sys
+from pathlib import Path
+from minitransformer.apps.learn import Book, bank
+from minitransformer.apps.learn.clinic.visit import Chart
+book = Book.open(Path(sys.argv[1]))
+for exercise in bank()[int(sys.argv[2]) :: 4]:
+    book.finish(exercise)
+    book.next_hint(exercise)
+for number in range(int(sys.argv[2]), 40, 4):
+    Chart.note(Path(sys.argv[1]), "healed", number)
+"""
+
+
+def test_changes_of_several_processes_at_once_are_all_kept(tmp_path):
+    folder = tmp_path / "mine"
+    words = [[sys.executable, "-c", CHANGE, str(folder), str(n)] for n in range(4)]
+    (folder / "clinic").mkdir(parents=True)
+    running = [subprocess.Popen(one) for one in words]
+    assert [one.wait() for one in running] == [0] * 4
+    book = Book.open(folder)
+    assert book.done == {exercise.name for exercise in bank()}
+    assert book.hints == dict.fromkeys(book.done, 1)
+    assert json.loads((folder / "clinic" / ".chart.json").read_text())["healed"] == [*range(40)]
+
+
+def test_what_another_process_has_solved_meanwhile_stays_in_every_change(book, tmp_path):
+    changes = [
+        lambda: book.next_hint(SECOND),
+        lambda: book.reset(SECOND),
+        lambda: book.speak("ko"),
+        lambda: main(["learn", "next", "--folder", str(book.folder)]),
+    ]
+    for change, exercise in zip(changes, bank()[5:], strict=False):
+        Book.open(book.folder).finish(exercise)
+        change()
+        assert exercise.name in Book.open(book.folder).done
+
+
+def test_a_link_in_place_of_the_lock_is_not_written_through(book, tmp_path):
+    (tmp_path / "outside").write_text("precious")
+    lock = book.folder / ".progress.json.lock"
+    lock.unlink(missing_ok=True)
+    lock.symlink_to(tmp_path / "outside")
+    with pytest.raises(OSError, match="lock"):
+        book.finish(FIRST)
+    assert (tmp_path / "outside").read_text() == "precious"

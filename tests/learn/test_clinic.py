@@ -440,7 +440,7 @@ def test_a_chart_lists_each_patient_once_in_order_and_is_begun_again_when_damage
         (tmp_path / "clinic" / ".chart.json").write_text(damage)
         assert Chart.read(tmp_path) == Chart()
     for kind, number in (("healed", 5), ("diagnosed", 2), ("healed", 1), ("healed", 5), ("diagnosed", 2)):
-        Chart.read(tmp_path).noted(tmp_path, kind, number)
+        Chart.note(tmp_path, kind, number)
     assert Chart.read(tmp_path) == Chart(diagnosed=[2], healed=[1, 5])
 
 

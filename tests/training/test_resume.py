@@ -27,6 +27,7 @@ from minitransformer.training import (
     create_run,
     has_ended,
     load,
+    locking,
     resume,
     shared_step,
 )
@@ -329,8 +330,9 @@ def test_a_checkpoint_of_another_architecture_is_refused(whole, tmp_path):
         load(folder)
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows cannot lock folders")
-def test_two_trainings_in_one_folder_are_refused(tmp_path, capsys):
+@pytest.mark.parametrize("beside", [True] if os.name == "nt" else [False, True])
+def test_two_trainings_in_one_folder_are_refused(tmp_path, capsys, monkeypatch, beside):
+    monkeypatch.setattr(locking, "BESIDE", beside)  # as on Windows
     path = str(tmp_path / "run")
     with lock_folder(tmp_path / "run"):
         assert main(["train", *SMALL, "--out", path]) == 2

@@ -1,5 +1,6 @@
 """What a run reads, counts, keeps and measures: each of these once went wrong without a test that noticed."""
 
+import os
 import sys
 from dataclasses import replace
 from importlib.util import find_spec
@@ -299,7 +300,9 @@ def test_a_folder_of_something_else_is_never_overwritten(tmp_path):
             check_free(tmp_path, overwrite)
 
 
-def test_a_folder_is_locked_for_others_until_the_training_ends(tmp_path):
+@pytest.mark.parametrize("beside", [True] if os.name == "nt" else [False, True])
+def test_a_folder_is_locked_for_others_until_the_training_ends(tmp_path, monkeypatch, beside):
+    monkeypatch.setattr("minitransformer.training.locking.BESIDE", beside)  # as on Windows
     refused = pytest.raises(RunError, match="another process is training")
     with lock_folder(tmp_path / "run"), refused, lock_folder(tmp_path / "run"):
         raise AssertionError("two trainings in one folder")

@@ -83,7 +83,7 @@ def _visit(case: clinic.Case, folder: Path, path: Path, text: str, report: Mappi
         return 1
     healthy, words = clinic.judge(report, case.cause)
     print(fill(f"{said('Healthy.' if healthy else 'Still sick.')} {said(words)}"))
-    chart = clinic.Chart.read(folder).noted(folder, "healed", case.number) if healthy else clinic.Chart.read(folder)
+    chart = clinic.Chart.note(folder, "healed", case.number) if healthy else clinic.Chart.read(folder)
     if case.number not in chart.diagnosed:
         print(fill(f"You have not named its cause yet: `{name}`."))
     elif not healthy:
@@ -98,7 +98,7 @@ def _diagnose(case: clinic.Case, folder: Path, name: str) -> int:
     print(fill(f"{case.name}, {name}: right." if right else f"{case.name}, {name}: this is not the cause."))
     print(fill(words))
     if right:
-        clinic.Chart.read(folder).noted(folder, "diagnosed", case.number)
+        clinic.Chart.note(folder, "diagnosed", case.number)
     option = f"--ask {clinic.CAUSES[name].ask}"  # whole, so that no part of it is translated
     print(fill(f"(measured by {option})"))
     return 0 if right else 1

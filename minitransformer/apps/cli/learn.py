@@ -95,8 +95,8 @@ def _act(action: str, book: Book, named: Exercise | None) -> int:
     exercise = named or find(book.current)
     match action:
         case "watch":
-            if named:
-                book.current = named.name
+            with book.changing():
+                book.current = named.name if named else book.current
             return _watch(book)
         case "check":
             return 0 if _check_and_go_on(book, exercise) else 1
@@ -107,14 +107,15 @@ def _act(action: str, book: Book, named: Exercise | None) -> int:
                 print(fill(line, "  ", "  "))
             return 0
         case "next":
-            if not book.advance():
+            with book.changing():
+                found = book.advance()
+            if not found:
                 if len(book.done) == len(bank()):
                     return _say(
                         f"No exercise is open: all of them are right. `{training_command(book, LAST)}` trains a model "
                         "with your functions."
                     )
                 print(fill("This is the only one that is open.") + "\n")
-            book.save()
             return _introduce(book)
         case "list":
             return _list(book)
@@ -131,8 +132,8 @@ def _assemble(book: Book) -> int:
     """Write one file of the learner's functions, if all that it needs are right."""
     needed = parts_needed()
     verdicts = {exercise: judge_in_child(exercise, book.path(exercise)) for exercise in needed}
-    book.done |= {one.name for one, verdict in verdicts.items() if verdict.right}
-    book.save()
+    with book.changing():
+        book.done |= {one.name for one, verdict in verdicts.items() if verdict.right}
     wrong = {one: verdict for one, verdict in verdicts.items() if not verdict.right}
     if wrong:
         right = len(needed) - len(wrong)
@@ -245,7 +246,6 @@ def _solution(book: Book, exercise: Exercise) -> int:
 
 def _watch(book: Book) -> int:
     """Check whatever is saved, until Ctrl-C."""
-    book.save()
     _introduce(book)
     print()
     seen = _save_times(book)  # what is saved while the first is being checked counts

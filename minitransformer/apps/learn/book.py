@@ -6,14 +6,14 @@ import json
 import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
 from minitransformer.apps.learn.bank import Exercise, bank, find
 from minitransformer.apps.learn.language import LANGUAGES, say_source
-from minitransformer.durable import check_folder, make_folder, replace, write_whole
+from minitransformer.durable import check_folder, lock_of, make_folder, replace, write_whole
 from minitransformer.files import read_json
 from minitransformer.options import Options, option
 
@@ -105,12 +105,13 @@ class Book:
             If the folder cannot be written.
         """
         book = cls(folder)
-        for exercise in bank():
-            if not book.path(exercise).exists() and not book._renumber(exercise):
-                book.write(exercise, say_source(exercise.text))
         book.reread()
-        if not (folder / PROGRESS).exists():
-            book.save()  # this file marks the folder for commands run inside it
+        wanted = [folder / PROGRESS, *map(book.path, bank())]
+        if not all(path.exists() for path in wanted):
+            with book.changing():  # which writes the progress: this file marks the folder for commands run inside it
+                for exercise in bank():
+                    if not book.path(exercise).exists() and not book._renumber(exercise):
+                        book.write(exercise, say_source(exercise.text))
         return book
 
     @staticmethod
@@ -119,6 +120,21 @@ class Book:
         with suppress(ValueError, OSError):
             return Progress.from_flat(read_json(folder / PROGRESS)).language
         return ""
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Change the folder while no other process does: read the progress again, and write it after the block.
+
+        Raises
+        ------
+        OSError
+            If the folder cannot be written, or another process does not end its change.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with lock_of(self.folder / PROGRESS):
+            self.reread()
+            yield
+            self.save()
 
     def reread(self) -> None:
         """Read the progress again, which another terminal may have changed."""
@@ -138,19 +154,19 @@ class Book:
 
     def speak(self, name: str) -> None:
         """Keep the choice of a language; files that are as they were written in another one are written in this."""
-        for exercise in bank():
-            texts = {one: say_source(exercise.text, one) for one in LANGUAGES}
-            if self.path(exercise).read_bytes() in [text.encode() for text in texts.values()]:
-                self.write(exercise, texts[name])
-        self.language = name
-        self.save()
+        with self.changing():
+            for exercise in bank():
+                texts = {one: say_source(exercise.text, one) for one in LANGUAGES}
+                if self.path(exercise).read_bytes() in [text.encode() for text in texts.values()]:
+                    self.write(exercise, texts[name])
+            self.language = name
 
     def path(self, exercise: Exercise) -> Path:
         """Return the path of an exercise in this folder."""
         return self.folder / exercise.file
 
     def save(self) -> None:
-        """Write the progress."""
+        """Write the progress; see `changing`, unless nobody else can have changed it."""
         kept = Progress(done=sorted(self.done), hints=self.hints, current=self.current, language=self.language)
         write_whole(self.folder / PROGRESS, (json.dumps(kept.flat(), indent=1) + "\n").encode())
 
@@ -176,10 +192,10 @@ class Book:
 
     def finish(self, exercise: Exercise) -> None:
         """Record that an exercise is right, and go on to the next open one if it was the current one."""
-        self.done.add(exercise.name)
-        if self.current == exercise.name:
-            self.advance()
-        self.save()
+        with self.changing():
+            self.done.add(exercise.name)
+            if self.current == exercise.name:
+                self.advance()
 
     def advance(self) -> bool:
         """Go to the next open exercise after the current, from the beginning after the last; False if none is open.
@@ -196,20 +212,20 @@ class Book:
 
     def next_hint(self, exercise: Exercise) -> tuple[int, str]:
         """Return the number and the text of the next hint; the last one again when all are shown."""
-        number = min(self.hints.get(exercise.name, 0) + 1, len(exercise.hints))
-        self.hints[exercise.name] = number
-        self.save()
+        with self.changing():
+            number = min(self.hints.get(exercise.name, 0) + 1, len(exercise.hints))
+            self.hints[exercise.name] = number
         return number, exercise.hints[number - 1]
 
     def reset(self, exercise: Exercise) -> Path | None:
         """Restore an exercise's original text; return the path of the learner's version, if it was different."""
         text = say_source(exercise.text)
-        kept = self.keep(self.path(exercise), text)
-        self.write(exercise, text)
-        self.done.discard(exercise.name)
-        self.hints.pop(exercise.name, None)
-        self.current = exercise.name
-        self.save()
+        with self.changing():
+            kept = self.keep(self.path(exercise), text)
+            self.write(exercise, text)
+            self.done.discard(exercise.name)
+            self.hints.pop(exercise.name, None)
+            self.current = exercise.name
         return kept
 
     def keep(self, path: Path, text: str) -> Path | None:

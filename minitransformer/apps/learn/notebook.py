@@ -70,9 +70,10 @@ def record(exercise: Exercise, answers: Sequence[Any]) -> str:
         except _NoCode as reason:
             book.finish(exercise)
             return said(f"(solved in {folder}; the code is not kept: {reason})")
-        kept = None if is_open(exercise, path) else book.keep(path, text)
-        book.write(exercise, text)
-        book.finish(exercise)
+        with book.changing():
+            kept = None if is_open(exercise, path) else book.keep(path, text)
+            book.write(exercise, text)
+            book.finish(exercise)
     except OSError as error:
         return said(f"(not kept: {folder} cannot be written: {error.strerror})")
     before = f"; your earlier file is {kept.name}" if kept else ""

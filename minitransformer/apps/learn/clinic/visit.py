@@ -14,7 +14,7 @@ from typing import Any
 
 from minitransformer.apps.learn.clinic.cases import HERE, Case
 from minitransformer.apps.learn.clinic.causes import CAUSES
-from minitransformer.durable import write_whole
+from minitransformer.durable import lock_of, write_whole
 from minitransformer.files import read_json
 from minitransformer.options import Options, option
 
@@ -137,9 +137,13 @@ class Chart(Options):
         except (ValueError, OSError):
             return cls()
 
-    def noted(self, folder: Path, kind: str, number: int) -> Chart:
-        """Return a chart with one more patient in the list ``kind``, after writing it."""
-        lists = {"diagnosed": self.diagnosed, "healed": self.healed}
-        chart = Chart(**(lists | {kind: sorted({*lists[kind], number})}))
-        write_whole(folder / "clinic" / ".chart.json", (json.dumps(chart.flat(), indent=1) + "\n").encode())
+    @classmethod
+    def note(cls, folder: Path, kind: str, number: int) -> Chart:
+        """Write one more patient into the list ``kind`` of the chart in a learner's folder; return the chart."""
+        path = folder / "clinic" / ".chart.json"
+        with lock_of(path):
+            chart = cls.read(folder)
+            lists = {"diagnosed": chart.diagnosed, "healed": chart.healed}
+            chart = cls(**(lists | {kind: sorted({*lists[kind], number})}))
+            write_whole(path, (json.dumps(chart.flat(), indent=1) + "\n").encode())
         return chart
