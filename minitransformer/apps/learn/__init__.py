@@ -23,7 +23,7 @@ from minitransformer.apps.learn.child import judge_in_child, last_save
 from minitransformer.apps.learn.language import said, speaking
 from minitransformer.apps.learn.notebook import in_notebook, point_to, record
 from minitransformer.apps.learn.referee import Verdict, judge, judge_file
-from minitransformer.apps.learn.verdict import Unsolved, Wrong, agree, refuse_unsolved
+from minitransformer.apps.learn.verdict import Unsolved, Wrong, agree, as_array, refuse_unsolved
 from minitransformer.arrays import BackendError, backend, using
 
 
@@ -96,18 +96,48 @@ def compare(name: str, found: Any, expected: Any, *, tolerance: float = 1e-9) ->
     expected : Any
         The expected value.
     tolerance : float
-        The allowed error of numbers, relative to the largest expected one. Other values must be equal.
+        The allowed error of numbers, relative to the largest expected one. Other values must be equal; a tuple may
+        stand for a list.
     """
     try:
         refuse_unsolved(found)
-        if np.asarray(expected).dtype.kind in "biuf":
-            agree(name, found, expected, tolerance=tolerance)
-        elif found != expected:
+        if as_array(expected).dtype.kind in "biuf":
+            agree("it", found, expected, tolerance=tolerance, mistakes=_usual_mistakes(found, expected, tolerance))
+        elif _as_lists(found) != _as_lists(expected):
             raise Wrong(f"{found!r} is not right yet.")
     except Wrong as wrong:
         _show(name, Verdict(False, str(wrong), solved=not isinstance(wrong, Unsolved)))
     else:
         _show(name, Verdict(True, ""))
+
+
+def _as_lists(value: Any) -> Any:
+    """Return a value with lists in place of its tuples and arrays."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    return [*map(_as_lists, value)] if isinstance(value, list | tuple) else value
+
+
+def _usual_mistakes(found: Any, expected: Any, tolerance: float) -> dict[str, Any]:
+    """Return what is wrong with numbers that are a simple function of the expected ones; nothing if it is not clear."""
+    values, right = as_array(found), np.asarray(expected)
+    if values.dtype.kind not in "iuf" or right.dtype.kind not in "iuf" or values.shape != right.shape:
+        return {}
+    right = right.astype(np.float64)
+    with np.errstate(divide="ignore"):
+        mistakes = {
+            "the sign is wrong": -right,
+            "it is the reciprocal of the right number": 1 / right,
+            "it is 1 minus the right number": 1 - right,
+            "it is 100 times too large: is it in per cent?": 100 * right,
+            "it is 100 times too small: should it be in per cent?": right / 100,
+        }
+    for factor in (2, 10, 1000):
+        mistakes[f"it is {factor} times too large"] = factor * right
+        mistakes[f"it is {factor} times too small"] = right / factor
+    near = min(max(tolerance, 1e-6), 0.01)
+    fit = [says for says, wrong in mistakes.items() if right.any() and np.allclose(values, wrong, rtol=near, atol=0)]
+    return {fit[0]: values} if len(fit) == 1 else {}
 
 
 def _show(name: str, verdict: Verdict) -> None:

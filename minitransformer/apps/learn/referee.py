@@ -13,6 +13,7 @@ from typing import Any
 
 from minitransformer.apps.learn.bank import Exercise
 from minitransformer.apps.learn.book import command
+from minitransformer.apps.learn.description import label
 from minitransformer.apps.learn.language import fill, said
 from minitransformer.apps.learn.verdict import Unsolved, Wrong, judge_all_cases, refuse_unsolved
 from minitransformer.apps.learn.watch import is_the_learners, watch
@@ -27,6 +28,8 @@ SILENT = {
 """Messages for errors that have none."""
 FACTORS = re.compile(r"^matmul: .* mismatch in its core dimension .*\(size (\d+) is different from (\d+)\)$")
 """NumPy's message for factors of ``@`` that do not fit."""
+SHAPES = re.compile(r"^operands could not be broadcast together with shapes \(([\d,]+)\) \(([\d,]+)\)")
+"""NumPy's message for two arrays whose shapes do not fit."""
 
 
 @dataclass(frozen=True)
@@ -171,4 +174,18 @@ def _locate(error: BaseException, files: Collection[str]) -> str:
     if not own:
         return f"Calling your code failed with {words}"
     last = own[-1]
-    return f"Line {last.lineno}, in {last.name}, failed with {words}\n\n    {(last.line or '').strip()}"
+    blocks = [f"Line {last.lineno}, in {last.name}, failed with {words}", f"    {(last.line or '').strip()}"]
+    if cause := _lost_axis(text[0] if text else ""):
+        blocks.append(label("cause", cause))
+    return "\n\n".join(blocks)
+
+
+def _lost_axis(message: str) -> str:
+    """Return the likely cause if one of two shapes that do not fit is the other one without an axis; or nothing."""
+    if not (found := SHAPES.search(message)):
+        return ""
+    less, more = sorted((tuple(map(int, filter(None, one.split(",")))) for one in found.groups()), key=len)
+    for axis in reversed(range(len(more))):
+        if less == more[:axis] + more[axis + 1 :]:
+            return f"is keepdims=True missing? {less} is {more} without axis {axis}"
+    return ""
