@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from minitransformer.apps.cli import build_parser
-from minitransformer.apps.learn import bank, find
+from minitransformer.apps.learn import bank, find, grading
 from minitransformer.apps.learn.clinic import CAUSES, cases
 from minitransformer.apps.learn.course import weeks, write_plan
 from minitransformer.apps.learn.language import LANGUAGES, speaking
@@ -86,6 +86,11 @@ def check_page(week, page):
     asked = [row for row in cells(page) if row[0].startswith("`")]
     assert [row[:2] for row in asked] == [[f"`{e.name}`", f"`{e.file}`"] for e in (*week.exercises, *week.optional)]
     assert all(row[2] for row in asked)
+    points = grading.weights_of(week.exercises)  # as the grader gives them
+    assert [float(row[3]) for row in asked] == [*points.values(), *[0] * len(week.optional)]
+    assert re.search(
+        rf"(?<!\d){sum(points.values()):g}(?!\d)", page.partition("| `")[0].rpartition("`my-exercises`")[2]
+    )
     assert re.findall(r"minitransformer tutorials (\d+)", page) == [f"{tutorial.number}" for tutorial in week.tutorials]
     assert re.findall(r"minitransformer learn clinic (\d+)", page) == [f"{number}" for number in week.patients]
     assert "\n".join(week.lab.commands) in page

@@ -349,12 +349,13 @@ def test_what_is_handed_in_late_is_late_by_hours(seconds, hours):
     assert [float(table_of(write_csv([late], deadline=one))[0]["hours_late"]) for one in (deadline, None)] == [hours, 0]
 
 
-def test_an_exercise_weighs_one_point_and_one_more_for_every_five_lines_of_its_solution():
+def test_an_exercise_weighs_one_point_and_one_more_for_every_five_lines_of_its_solution_unless_it_is_optional():
     found = weights_of(bank())
     assert (found["product-rule"], found["encoder-layer-backward"]) == (1, 9)
     for exercise in bank():
         solution = exercise.source.partition("# [solution\n")[2].partition("# solution]")[0].rstrip(" ")
-        assert found[exercise.name] == 1 + sum(bool(line.strip()) for line in solution.splitlines()) // 5
+        weight = 1 + sum(bool(line.strip()) for line in solution.splitlines()) // 5
+        assert found[exercise.name] == (0 if exercise.optional else weight)
 
 
 def test_feedback_has_the_state_of_every_exercise_and_what_is_wrong(tmp_path):

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from minitransformer.apps.learn.bank import FOOTER, Exercise, bank
+from minitransformer.apps.learn.grading import weights_of
 from minitransformer.apps.learn.language import fill, said
 from minitransformer.durable import write_whole
 
@@ -179,7 +180,11 @@ def _overview() -> str:
 
 def _describe(week: Week) -> str:
     goals = [goal for tutorial in week.tutorials for goal in tutorial.goals]
-    rows = [_row(one, said("optional: " * one.optional + one.title)) for one in (*week.exercises, *week.optional)]
+    points = weights_of([*week.exercises, *week.optional])
+    rows = [
+        _row(one, said("optional: " * one.optional + one.title), points[one.name])
+        for one in (*week.exercises, *week.optional)
+    ]
     return _say(
         "week",
         week=week,
@@ -191,9 +196,9 @@ def _describe(week: Week) -> str:
         observe=fill(week.lab.observe),
         patients="\n".join(_say("patient", number=number, minutes=PATIENT) for number in week.patients),
         questions="\n".join(f"{i}. {said(question)}" for i, question in enumerate(week.questions, start=1)),
-        hand_in=_say("hand_in", n=len(week.exercises), rows="\n".join(rows)),
+        hand_in=_say("hand_in", n=len(week.exercises), points=sum(points.values()), rows="\n".join(rows)),
     )
 
 
-def _row(exercise: Exercise, title: str) -> str:
-    return f"| `{exercise.name}` | `{exercise.file}` | " + title.replace("|", "\\|") + " |"
+def _row(exercise: Exercise, title: str, points: float) -> str:
+    return f"| `{exercise.name}` | `{exercise.file}` | " + title.replace("|", "\\|") + f" | {points:g} |"

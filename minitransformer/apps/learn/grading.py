@@ -189,9 +189,10 @@ def grade(submission: Submission, exercises: Sequence[Exercise], *, seconds: flo
 
 
 def weights_of(exercises: Sequence[Exercise]) -> dict[str, float]:
-    """Return the weight of each exercise: 1, and 1 more for every five lines of its solution."""
+    """Return the weight of each exercise: 1, and 1 more for every five lines of its solution; 0 if it is optional."""
     lines = {one.name: "".join(place["solution"] for place in MARKED.finditer(one.source)) for one in exercises}
-    return {name: 1.0 + len([line for line in text.splitlines() if line.strip()]) // 5 for name, text in lines.items()}
+    weights = {name: 1.0 + sum(bool(line.strip()) for line in text.splitlines()) // 5 for name, text in lines.items()}
+    return weights | {one.name: 0.0 for one in exercises if one.optional}
 
 
 def equal_answers(submissions: Sequence[Submission], exercises: Sequence[Exercise]) -> dict[tuple[str, ...], list[str]]:
