@@ -20,6 +20,7 @@ from minitransformer.apps.learn import bank, calls, child, find
 from minitransformer.apps.learn.grading import (
     Result,
     Submission,
+    _shape,
     equal_answers,
     grade,
     read_submission,
@@ -384,3 +385,84 @@ def test_one_student_cannot_harm_the_next(hand_in):
     hand_in("Ada/01-scalars/01_product_rule.py", f"import shutil\nshutil.rmtree({str(folder)!r})\n")
     results = [*map(partial(grade, exercises=[FIRST]), read_submissions(folder, [FIRST]))]
     assert [result.state(FIRST.name) for result in results] == ["wrong", "right"]
+
+
+LONG_CODE = {
+    "attributes": f"x{'.a' * 3000}",
+    "more attributes": f"x{'.a' * 30000}",
+    "terms": "+".join(["x"] * 3000),
+    "brackets": "[" * 150 + "]" * 150,
+    "minus signs": "-" * 5000 + "x",
+    "a long number": f"0x{'f' * 50000}",
+    "conditions": "x if x else " * 3000 + "x",
+    "too long": "x, " * 300_000,
+}
+
+
+@pytest.mark.parametrize("code", LONG_CODE.values(), ids=LONG_CODE)
+def test_code_that_no_parser_likes_does_not_end_the_comparison_of_answers(code):
+    exercise = max(bank(), key=lambda one: len(one.solution))
+    hostile = f"def f(x):\n    return {code}\n".encode()
+    texts = {"Ada": exercise.solution, "Ben": exercise.solution.replace("x", "xx")}
+    honest = [Submission(name, {exercise.name: text.encode()}) for name, text in texts.items()]
+    students = [Submission(name, {exercise.name: hostile}) for name in ("Cy", "Dee")]
+    [group] = [group for group in equal_answers([*honest, *students], [exercise]) if "Ada" in group]
+    assert "Cy" not in group
+
+
+def test_the_encoding_that_a_submission_names_is_not_used():
+    text = b"# coding: punycode\n" + b"def f(x):\n    return x\n" + b"# " + b"x" * 60_000 + b"-zz" * 1000
+    began = time.monotonic()
+    equal_answers([Submission("Ada", {FIRST.name: text})], [FIRST])
+    assert not judged(text.decode()).right
+    assert time.monotonic() - began < 10
+
+
+def test_answers_that_differ_in_structure_alone_are_not_equal():
+    shapes = [
+        _shape(f"def f(x):\n    return {code}\n".encode())
+        for code in ("x(1)(2)", "x(1, 2)", "x(2)(1)", "[x, [x]]", "[[x], x]", "{x: 1}", "{**x}", "x.a.b", "x.b.a")
+    ]
+    assert len({*shapes}) == len(shapes)
+    assert _shape(b"def f(x):\n    return g(x)") == _shape(b"def h(y):\n    return f(y)")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such paths")
+@pytest.mark.parametrize(
+    "made",
+    [
+        "for _ in range(5000):\n    os.mkdir('d')\n    os.chdir('d')",
+        "for _ in range(300):\n    os.mkdir('d' * 200)\n    os.chdir('d' * 200)\n    open('f', 'w')",
+        "os.mkdir('d', 0o000)\nos.symlink('/', 'root')\nos.mkfifo('pipe')",
+    ],
+)
+def test_nothing_stays_of_the_folder_in_which_a_submission_ran(tmp_path, monkeypatch, made):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert judged(f"import os\n{made}\n{FIRST.solution}").right
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_words_of_the_other_process_are_cut_before_they_are_read():
+    began = time.monotonic()
+    for kinds in ("ValueError", "Wrong", "X" * 10**6):
+        error = calls._error(kinds, "x" * 10**7, "y\n\n" * 10**6, True)
+        assert len(str(error)) <= calls.LONGEST_WORDS
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such paths")
+def test_a_submission_with_folders_of_any_depth_is_read(hand_in, tmp_path):
+    folder = hand_in(f"Ada/{FIRST.file}")
+    hand_in(f"Ben/{FIRST.file}")
+    before = os.getcwd()
+    os.chdir(folder / "Ada")
+    try:
+        for _ in range(5000):
+            os.mkdir("d")
+            os.chdir("d")
+    finally:
+        os.chdir(before)
+    try:
+        assert [one.student for one in read_submissions(folder, [FIRST])] == ["Ada", "Ben"]
+    finally:
+        calls._remove(folder / "Ada" / "d")

@@ -5,11 +5,14 @@
 
 import os
 import re
+import time
 import tomllib
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from toml_cases import cases_from_toml
 
 from minitransformer.apps import cli
@@ -141,3 +144,35 @@ def test_a_training_is_reported_in_korean(monkeypatch, capsys, tmp_path):
     told = capsys.readouterr().out
     assert len(re.findall("[가-힣]+", told)) > 10
     assert re.findall(r"\b(?:0123456789|4|9|500|31)\b", told)
+
+
+@given(st.lists(st.sampled_from(["a", "b", "ab", ""]), min_size=1, max_size=5), st.text("ab\n", max_size=12))
+def test_a_message_is_read_as_the_shortest_of_each_part(pieces, text):
+    names = [f"n{i}" for i in range(len(pieces) - 1)]
+    message = "".join(f"{piece}{{{name}}}" for piece, name in zip(pieces, names, strict=False)) + pieces[-1]
+    pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>.*?)", re.escape(message))
+    found = re.fullmatch(pattern, text, re.DOTALL)
+    assert language.Pattern(message).match(text) == (found and found.groupdict())
+
+
+def test_a_students_message_of_repeated_words_is_read_at_once():
+    messages = [entry["en"] for entries in CATALOGUES.values() for entry in entries.get("message", ())]
+    assert len(messages) > 100
+    began = time.monotonic()
+    for message in messages:
+        pieces = re.split(r"\{\w+\}", message)
+        said(("x".join(pieces) * 100)[:4000] + "-", "ko")
+        said((pieces[0] + "x" + " x ".join(pieces[1:-1]) * 200)[:4000] + pieces[-1], "ko")
+    assert time.monotonic() - began < 30
+
+
+@pytest.mark.parametrize(
+    "inner", ["{} is not right yet.", "x: {}", "found {}", "{}, in this order: expected 2 results"]
+)
+def test_messages_inside_messages_end_somewhere(inner):
+    text = "y"
+    for _ in range(1500):
+        text = inner.format(text)
+    began = time.monotonic()
+    assert "y" in said(text, "ko")
+    assert time.monotonic() - began < 5

@@ -9,6 +9,7 @@ nothing that the child sends can run here.
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import socket
 import sys
@@ -17,10 +18,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from itertools import count
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 from types import UnionType
 from typing import Any
 
@@ -67,8 +69,8 @@ def judge_apart(exercise: Exercise, text: bytes, *, seconds: float, memory: int 
     memory : int
         How many bytes the learner's code may add to what Python and NumPy use. Only Linux enforces it.
     """
-    with TemporaryDirectory(prefix="exercise-", ignore_cleanup_errors=True) as folder:
-        path = Path(folder, "submission", exercise.file)
+    with _temporary_folder() as folder:
+        path = folder / "submission" / exercise.file
         path.parent.mkdir(parents=True)
         path.write_bytes(text)
         limits = child.Limits(seconds / 2, seconds)
@@ -84,6 +86,37 @@ def judge_apart(exercise: Exercise, text: bytes, *, seconds: float, memory: int 
             verdict = failed.verdict
         words = verdict.words.replace(str(path), path.name)
         return replace(verdict, words=words if len(words) < LONGEST_WORDS else f"{words[:LONGEST_WORDS]} ...")
+
+
+@contextmanager
+def _temporary_folder() -> Iterator[Path]:
+    """Yield a folder, and remove it with whatever the code has made in it."""
+    folder = Path(mkdtemp(prefix="exercise-"))
+    try:
+        yield folder
+    finally:
+        with suppress(OSError):  # processes that have escaped may still write
+            _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder; those inside it are moved to its top first, so neither depth nor a long path is in the way."""
+    numbers, waiting = count(), [folder]
+    while waiting:
+        here = waiting.pop()
+        with os.scandir(here) as entries:
+            found = [*entries]
+        for entry in found:
+            if entry.is_dir(follow_symlinks=False):
+                os.chmod(entry.path, 0o700)
+                moved = folder / f"{secrets.token_hex(8)}-{next(numbers)}"
+                os.rename(entry.path, moved)
+                waiting.append(moved)
+            else:
+                os.unlink(entry.path)
+        if here != folder:
+            here.rmdir()
+    folder.rmdir()
 
 
 @contextmanager
@@ -246,7 +279,8 @@ class Port:
 
 def _error(kinds: str, text: str, words: str, solved: bool) -> Exception:
     """Return the error of the other process, which is also of the kinds that checks catch."""
-    names = kinds.split()
+    text, words = text[:LONGEST_WORDS], words[:LONGEST_WORDS]  # the other process need not keep to it
+    names = kinds[:LONGEST_WORDS].split()
     if "Wrong" in names:
         return (Unsolved if "Unsolved" in names else Wrong)(text)
     kind = next((FAILED[name] for name in names if name in FAILED), Failed)

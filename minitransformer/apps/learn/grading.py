@@ -7,7 +7,7 @@ import csv
 import io
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -31,6 +31,10 @@ LARGEST = 2**20
 """The largest file that is graded, in bytes."""
 LONG = 40
 """An answer with more nodes of the syntax tree than this is compared with those of other students."""
+LONGEST_COMPARED = 2**16
+"""The largest file that is compared with those of other students, in bytes."""
+DEEPEST = 30
+"""How many folders inside each other are searched for files."""
 ARCHIVES = (".zip", ".tar", ".gz", ".tgz", ".7z", ".rar")
 PLATFORMS = re.compile(r".+?(_LATE)?_(?P<id>\d+)_(assignsubmission|\d+_).*")
 """The names of folders of submissions: Ada Lovelace_1815_assignsubmission_file, lovelaceada_1815_4711_archive."""
@@ -135,6 +139,8 @@ def read_submission(folder: Path, exercises: Sequence[Exercise]) -> Submission:
         if "chapter.toml" in files:  # the sources of the exercises, in a clone of the repository
             folders.clear()
             continue
+        if len(Path(parent).parts) - len(folder.parts) >= DEEPEST:
+            folders.clear()
         folders[:] = sorted(name for name in folders if not name.startswith((".", "__")))
         archives += sorted(name for name in files if name.endswith(ARCHIVES))
         for name in files:
@@ -203,10 +209,11 @@ def equal_answers(submissions: Sequence[Submission], exercises: Sequence[Exercis
     """
     groups: dict[tuple[str, ...], list[str]] = {}
     for exercise in exercises:
-        alike: dict[str, list[str]] = {}
+        alike: dict[tuple[str, ...], list[str]] = {}
+        least = LONG + len(_shape(exercise.text.encode()))
         texts = {one.student: one.files.get(exercise.name) for one in submissions}
         for student, text in (texts | {said("the printed solution"): exercise.solution.encode()}).items():
-            if isinstance(text, bytes) and (code := _shape(text)).count("(") > LONG + _shape(exercise.text).count("("):
+            if isinstance(text, bytes) and len(code := _shape(text)) > least:
                 alike.setdefault(code, []).append(student)
         for students in alike.values():
             if len(students) > 1:
@@ -214,21 +221,35 @@ def equal_answers(submissions: Sequence[Submission], exercises: Sequence[Exercis
     return groups
 
 
-def _shape(text: bytes | str) -> str:
-    """Return the syntax tree of a file without its texts, its names replaced by their order; "" if it is no Python."""
+def _shape(text: bytes) -> tuple[str, ...]:
+    """Return the syntax tree of a file without its texts, each name replaced by its number: a description of each node.
+
+    Nothing is returned for a file that is no Python, or too long for an answer.
+    """
+    if len(text) > LONGEST_COMPARED:
+        return ()
     try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError):
-        return ""
-    names: dict[str, str] = {}
+        tree = ast.parse(text.decode("utf-8-sig"))  # in this encoding only, as the file is run
+        return tuple(_describe(tree))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # a ValueError for a number of many digits too
+        return ()
+
+
+def _describe(tree: ast.Module) -> Iterator[str]:
+    """Yield the kind of each node, with its fields and numbers of children, level by level: there is no recursion."""
+    names: dict[str, int] = {}
     tree.body = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Assign)]
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and ast.get_docstring(node) is not None:
             node.body = node.body[1:]
-        for kind in {"id", "arg", "name"} & {*node._fields}:
-            if isinstance(old := getattr(node, kind), str):
-                setattr(node, kind, names.setdefault(old, f"n{len(names)}"))
-    return ast.dump(tree)
+        words = [type(node).__name__]
+        for kind, value in ast.iter_fields(node):
+            if isinstance(value, str) and kind in ("id", "arg", "name"):
+                words.append(f"{names.setdefault(value, len(names))}")
+            else:
+                parts = value if isinstance(value, list) else [value]
+                words += [kind, *("*" if isinstance(part, ast.AST) else repr(part) for part in parts)]
+        yield " ".join(words)
 
 
 def write_feedback(result: Result, folder: Path) -> None:

@@ -20,6 +20,8 @@ from minitransformer import console
 LANGUAGES = {"en": "", "ko": "korean"}
 """The languages and the folders of their catalogues."""
 VARIABLE = "MINITRANSFORMER_LANG"
+DEEPEST = 5
+"""How deep a message may be inside messages; a student's own words may look like any number of them."""
 
 
 def language() -> str:
@@ -51,8 +53,36 @@ def speaking(name: str) -> Iterator[None]:
         os.environ.update(before)
 
 
+class Pattern:
+    """A message with words in braces, for which the program puts anything."""
+
+    def __init__(self, message: str) -> None:
+        pieces = re.split(r"\{(\w+)\}", message)
+        self.names, (self.first, *self.others) = pieces[1::2], pieces[::2]
+
+    def match(self, text: str) -> dict[str, str] | None:
+        """Return what the text has for each word in braces, as few characters as possible; None if it does not fit.
+
+        Each piece of the message is taken where it comes first: then the others have most room. So this needs one pass,
+        however often a text repeats the words of a message.
+        """
+        if not self.names:
+            return {} if text == self.first else None
+        *others, last = self.others
+        at, stop = len(self.first), len(text) - len(last)
+        if not text.startswith(self.first) or not text.endswith(last):
+            return None
+        found = {}
+        for name, piece in zip(self.names, others, strict=False):
+            if (end := text.find(piece, at, stop)) < 0:
+                return None
+            found[name], at = text[at:end], end + len(piece)
+        found[self.names[-1]] = text[at:stop]
+        return found if at <= stop else None
+
+
 @cache
-def catalogue(name: str) -> tuple[Mapping[str, str], Mapping[re.Pattern[str], str]]:
+def catalogue(name: str) -> tuple[Mapping[str, str], Mapping[Pattern, str]]:
     """Return the translations of a language: of texts, and of messages by patterns that match what is composed."""
     texts: dict[str, str] = {}
     messages: dict[str, str] = {}
@@ -61,17 +91,19 @@ def catalogue(name: str) -> tuple[Mapping[str, str], Mapping[re.Pattern[str], st
         for kind, entries in (texts, found.get("text", ())), (messages, found.get("message", ())):
             kind.update((entry["en"], entry[name]) for entry in entries)
     exact = sorted(messages, key=lambda text: -len(re.sub(r"\{\w+\}", "", text)))  # those that say most come first
-    patterns = (re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>.*?)", re.escape(text)) for text in exact)
-    return texts, {re.compile(one, re.DOTALL): messages[text] for one, text in zip(patterns, exact, strict=True)}
+    return texts, {Pattern(text): messages[text] for text in exact}
 
 
-def said(text: str, to: str = "") -> str:
-    """Return a text in the learner's language, or another; as it is, if that is English or has no translation."""
+def said(text: str, to: str = "", depth: int = 0) -> str:
+    """Return a text in the learner's language, or another; as it is, if that is English or has no translation.
+
+    ``depth`` is of messages in messages.
+    """
     texts, messages = catalogue(to if to in LANGUAGES else language())
     flat = text.replace("\n", " ")
-    for pattern, translation in messages.items() if text not in texts else ():
-        if found := pattern.fullmatch(flat):
-            return translation.format(**{name: said(part, to) for name, part in found.groupdict().items()})
+    for pattern, translation in messages.items() if text not in texts and depth < DEEPEST else ():
+        if (found := pattern.match(flat)) is not None:
+            return translation.format(**{name: said(part, to, depth + 1) for name, part in found.items()})
     return texts.get(text, text)
 
 
