@@ -72,14 +72,12 @@ def test_its_check_finds_a_wrong_function(solved, tmp_path, name, old, new):
 
 
 @cases_from_toml
-def test_right_answers_stay_right_whatever_names_they_use(solved, tmp_path, files):
+def test_right_answers_stay_right_whatever_names_they_use(solved, files):
     for name, text in files.items():
         path = solved.path(find(name))
         path.write_text(f'"""Mine."""\n{text}', encoding="utf-8")
         assert judge_file(find(name), path).right
-    text = assemble(solved.folder)
-    check_assembled(text, solved.folder / FILE)
-    assert "the gradients of all" in run(text.replace("    train()\n", ""), tmp_path).stdout
+    check_assembled(assemble(solved.folder), solved.folder / FILE)
 
 
 def test_an_error_shows_the_line_of_the_learners_file(solved, tmp_path):

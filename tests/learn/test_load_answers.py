@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from minitransformer.apps.learn import find
-from minitransformer.apps.learn.answers import Missing, load_answers
+from minitransformer.apps.learn.answers import Missing, is_open, load_answers
 
 
 def write(folder, name, text):
@@ -42,3 +42,11 @@ def test_all_that_is_missing_is_named_with_its_file_and_reason(tmp_path):
     for name, reason, line, place in zip(names, reasons, lines[1::2], lines[2::2], strict=True):
         assert re.search(f"^  {name}: .*{reason}", line), line
         assert place.strip() == str(tmp_path / find(name).file)
+
+
+def test_an_answer_of_any_depth_is_no_open_exercise(tmp_path):
+    exercise = find("product-rule")
+    path = tmp_path / exercise.file
+    path.parent.mkdir()
+    path.write_text("def backward(x, y, d_z):\n    return y * d_z, x * d_z" + " + 0" * 3000 + "\n", encoding="utf-8")
+    assert not is_open(exercise, path)

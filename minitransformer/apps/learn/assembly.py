@@ -7,9 +7,9 @@ another. The function that its exercise asks for gets the name of the exercise. 
 from __future__ import annotations
 
 import ast
-import contextlib
 import io
 from collections.abc import Iterator
+from contextlib import redirect_stdout, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -69,7 +69,7 @@ def check_assembled(text: str, path: Path) -> None:
 def _check(text: str, path: Path) -> Iterator[bool]:
     names: dict[str, Any] = {"__name__": path.stem, "__file__": str(path)}
     try:
-        with contextlib.redirect_stdout(io.StringIO()):
+        with redirect_stdout(io.StringIO()):
             exec(compile(text, str(path), "exec", dont_inherit=True), names)
             names["check"]()
     except BaseException as error:  # whatever the learner's code raises, such as sys.exit()
@@ -84,9 +84,10 @@ def _glue() -> str:
 def _part(folder: Path, exercise: Exercise) -> str:
     """Return the code that makes a module of an exercise's file, without the text of the exercise."""
     text = (folder / exercise.file).read_text(encoding="utf-8-sig").replace(FOOTER.strip(), "").strip("\n") + "\n"
-    head, *rest = ast.parse(text).body
-    if isinstance(head, ast.Expr) and rest and rest[0].lineno > (end := head.end_lineno or 0):
-        text = "\n".join(text.split("\n")[end:]).lstrip("\n")
+    with suppress(RecursionError):  # of an expression of thousands of terms
+        head, *rest = ast.parse(text).body
+        if isinstance(head, ast.Expr) and rest and rest[0].lineno > (end := head.end_lineno or 0):
+            text = "\n".join(text.split("\n")[end:]).lstrip("\n")
     [asked], name = exercise.asks_for, exercise.name.replace("-", "_")
     quotes = next((marks for marks in ("'''", '"""') if marks not in text), "")
     source = f"r{quotes}\n{text}{quotes}" if quotes else repr(text)
