@@ -141,7 +141,8 @@ class _Statement:
 
 
 def _statements(cells: Sequence[str], names: Mapping[str, Any]) -> Iterator[_Statement]:
-    """Yield the statements of cells, in the order in which they ran."""
+    """Yield the statements of cells, in the order in which they ran; ``names`` are those of the notebook."""
+    declared: dict[str, set[str]] = {}  # by functions as global
     for cell in cells:
         try:
             tree = ast.parse(cell)
@@ -152,10 +153,6 @@ def _statements(cells: Sequence[str], names: Mapping[str, Any]) -> Iterator[_Sta
                 case ast.Expr(ast.Call(ast.Attribute(attr="run_cell_magic"), [_, _, ast.Constant(str(inside))])):
                     yield from _statements([inside], names)  # such as %%time
                     continue
-                case ast.Expr(ast.Call(ast.Attribute(ast.Name(name)))) if not isinstance(names.get(name), ModuleType):
-                    changed = {name}  # such as table.append(1)
-                case _:
-                    changed = {one for each in ast.walk(node) for one in _changed_parts(each)}
             first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ()))])
             lines = cell.split("\n")[first - 1 : node.end_lineno]
             alone = [
@@ -166,19 +163,46 @@ def _statements(cells: Sequence[str], names: Mapping[str, Any]) -> Iterator[_Sta
                 table = symtable(text, "cell", "exec")
             except (SyntaxError, RecursionError):  # only a notebook runs it, such as await
                 continue
+            for scope in table.get_children():
+                writes = (one for one in scope.get_symbols() if one.is_declared_global() and one.is_assigned())
+                declared[scope.get_name()] = {one.get_name() for one in writes}
+            changed = {one for part in _now(node) for one in _changed(part, names, declared)}
             binds = {one.get_name() for one in table.get_symbols() if one.is_assigned() or one.is_imported()}
             if isinstance(node, ast.ImportFrom) and (node.names[0].name == "*" or node.module == "__future__"):
                 binds = {"*"}  # whatever the others use
             yield _Statement(text, frozenset(binds | changed), frozenset(_uses(table)) | changed)
 
 
-def _changed_parts(node: ast.AST) -> Iterator[str]:
-    """Yield the name whose part a node changes, such as table in ``table["a"].b = 1``."""
-    if isinstance(node, ast.Subscript | ast.Attribute) and not isinstance(node.ctx, ast.Load):
-        while isinstance(node, ast.Subscript | ast.Attribute):
-            node = node.value
-        if isinstance(node, ast.Name):
-            yield node.id
+def _now(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield a node and those inside it that run when it does: not what is inside functions."""
+    waiting = [node]
+    while waiting:
+        yield (one := waiting.pop())
+        if not isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            waiting += ast.iter_child_nodes(one)
+
+
+def _changed(node: ast.AST, names: Mapping[str, Any], declared: Mapping[str, set[str]]) -> Iterator[str]:
+    """Yield the names whose values a node may change without binding them."""
+    match node:
+        case ast.Call(ast.Name(function)):
+            yield from declared.get(function, ())
+        case ast.Call(ast.Attribute() as function, arguments):
+            root = next(_root(function), "")
+            if not isinstance(module := names.get(root), ModuleType):  # table.append(1)
+                yield root
+            elif module.__name__.partition(".")[0] in ("numpy", "random"):  # np.fill_diagonal(mask, True)
+                yield from (one for argument in arguments[:1] for one in _root(argument))
+        case ast.Subscript(ctx=ast.Store() | ast.Del()) | ast.Attribute(ctx=ast.Store() | ast.Del()):
+            yield from _root(node)  # table["a"].b = 1
+
+
+def _root(node: ast.AST) -> Iterator[str]:
+    """Yield the name of which a node is a part, if there is one."""
+    while isinstance(node, ast.Subscript | ast.Attribute):
+        node = node.value
+    if isinstance(node, ast.Name):
+        yield node.id
 
 
 def _uses(table: SymbolTable, top: bool = True) -> Iterator[str]:
