@@ -82,8 +82,13 @@ def write_output(path: Path, data: bytes) -> None:
         return
     sys.stdout.flush()
     number = _own_output(path.stat())
-    with open(path if number is None else os.dup(number), "wb") as stream:
-        stream.write(data)
+    try:
+        with open(path if number is None else os.dup(number), "wb") as stream:
+            stream.write(data)
+    except BrokenPipeError:
+        raise  # nobody wants it any more
+    except OSError as error:
+        raise OSError(error.errno, reason(error), f"{path}") from error
 
 
 def _own_output(found: os.stat_result) -> int | None:
