@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import Any, Self
 
 from minitransformer.data.extras import MissingExtraError
+from minitransformer.data.normalisation import with_rules
 from minitransformer.data.text import normalise_text
 from minitransformer.data.tokens import UNKNOWN, UNKNOWN_TOKEN, Tokeniser, Words, build_vocabulary, field
 from minitransformer.data.vocabulary import END, PAD, SPECIALS, START, Vocabulary
@@ -56,7 +57,16 @@ class Bpe(Tokeniser):
         pieces = [p.id_to_piece(number) for number in range(len(SPECIALS), len(p))]
         super().__init__(Vocabulary(pieces), UNKNOWN)
         self.model = model
-        """The model, as sentencepiece and other programs read it from a file."""
+        """The model, as sentencepiece and other programs read it from a file; it does not normalise by itself."""
+
+    def normalising_model(self) -> bytes:
+        """Return the model with rules that normalise a text as `encode` does, for programs that have only the model.
+
+        A letter that carries three combining marks or more may be normalised otherwise, and so may marks that are not
+        in the model; one that was trained elsewhere with rules of its own is returned as it is.
+        """
+        characters = {character for piece in self.tokens[len(SPECIALS) + 1 :] for character in piece}
+        return with_rules(_sentencepiece(), self.model, characters)
 
     @classmethod
     def train(cls, texts: Iterable[str], size: int = 8000) -> Bpe:

@@ -30,7 +30,7 @@ from minitransformer.data import END, PAD, START, Characters, Closed, MissingExt
 from minitransformer.decoding import SearchOptions
 from minitransformer.training import RunError
 
-pytest.importorskip("sentencepiece")
+SentencePieceProcessor = pytest.importorskip("sentencepiece").SentencePieceProcessor
 
 
 @pytest.fixture(autouse=True)
@@ -104,8 +104,16 @@ def test_what_transformers_is_told_of_a_translator(tmp_path):
         assert [*found.values()] == [*range(len(side))]
     assert [tokens[f"{name}_token"] for name in ("pad", "eos", "unk")] == ["<pad>", "<end>", "<unk>"]
     assert not tokens["clean_up_tokenization_spaces"]
+
+
+@pytest.mark.parametrize("program", WRITERS)
+def test_texts_are_normalised_there_as_here(tmp_path, program):
+    run = translator(BASES[program])
+    WRITERS[program](run, tmp_path / "there")
     for side in ("source", "target"):
-        assert (tmp_path / "there" / f"{side}.spm").read_bytes() == getattr(run, side).model
+        there = SentencePieceProcessor(model_file=f"{tmp_path / 'there' / f'{side}.spm'}")
+        for text in ("the\u00a0cat", "\u2028the\tcat\u202f ", "cafe\u0301", "\u1100\u1161"):
+            assert there.encode(text) == getattr(run, side).encode(text)
 
 
 def test_vocabularies_are_one_for_transformers_where_their_tokens_are_the_same(tmp_path):

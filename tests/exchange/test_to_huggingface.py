@@ -38,7 +38,7 @@ def test_transformers_computes_the_same(tmp_path, name):
             positions = mt.ops.sinusoidal_positions(1024, run.model.options.d_model, layout="halves")
             stack.embed_positions.weight[:] = torch.from_numpy(to_numpy(positions))
     tokeniser = transformers.AutoTokenizer.from_pretrained(tmp_path / "there")
-    texts = [*TEXTS, "sieht a Mann"]
+    texts = [*TEXTS, "sieht a Mann", "sieht\u00a0a\u202f Mann", "\u1100\u1161 e\u0301"]
     given = tokeniser(texts, return_tensors="pt", padding=True)
     source = given["input_ids"].numpy()
     assert [[t for t in row if t != PAD] for row in source.tolist()] == [[*run.source.encode(t), END] for t in texts]

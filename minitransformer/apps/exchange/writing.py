@@ -71,9 +71,17 @@ def head_sizes(options: ModelOptions) -> list[tuple[str, int, float]]:
 
 
 def sentencepiece_models(run: TrainedRun) -> tuple[dict[str, bytes], str]:
-    """Return the sentencepiece models of a run by their file names; if it has none, a text that names its kinds."""
-    if isinstance(run.source, Bpe | Pieces) and isinstance(run.target, Bpe | Pieces):
-        return {"source.spm": run.source.model, "target.spm": run.target.model}, ""
+    """Return the sentencepiece models of a run by their file names; if it has none, a text that names its kinds.
+
+    They normalise a text as the run does.
+    """
+    models = {
+        one: one.normalising_model() if isinstance(one, Bpe) else one.model
+        for one in {run.source, run.target}
+        if isinstance(one, Bpe | Pieces)
+    }
+    if {run.source, run.target} <= models.keys():
+        return {"source.spm": models[run.source], "target.spm": models[run.target]}, ""
     return {}, " and ".join(sorted({run.source.kind, run.target.kind}))
 
 
