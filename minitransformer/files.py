@@ -75,7 +75,8 @@ def parse_json(text: bytes | str) -> Any:
         If it is anything else.
     """
     try:
-        value = json.loads(text if isinstance(text, str) else text.decode("utf-8-sig"))
+        text = text if isinstance(text, str) else text.decode("utf-8-sig")
+        value = json.loads(text, object_pairs_hook=_object)
         json.dumps(value, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError as error:
         raise ValueError(
@@ -84,6 +85,15 @@ def parse_json(text: bytes | str) -> Any:
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
     return value
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        for name, value in pairs:
+            if value != found[name]:
+                raise ValueError(f"{name!r} occurs twice, with different values")
+    return found
 
 
 def read_json(path: Path | str) -> Any:

@@ -49,10 +49,11 @@ def _spellings(characters: Iterable[str], known: set[str]) -> Iterator[str]:
     """Yield texts that may need a rule: letters with their marks in pieces."""
     pieces = {one: parts for one in characters if (parts := normalize("NFD", one)) != one}
     letters, joined = {*pieces}, {one for one in pieces if combining(one)}
-    for one, (first, *rest) in pieces.items():
+    for one, parts in pieces.items():
         if normalize("NFC", one) != one:
             continue
-        for order in permutations(rest) if ord(one) not in _HANGUL else [rest]:
+        first, rest = parts[0], parts[1:]
+        for order in permutations(rest) if ord(one) not in _HANGUL else [(*rest,)]:
             if normalize("NFC", first + "".join(order)) == one:
                 for i in range(1, len(rest) + 1):
                     begun = normalize("NFC", first + "".join(order[: i - 1]))

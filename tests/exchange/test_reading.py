@@ -236,15 +236,16 @@ def test_marian_in_half_precision_in_columns_and_with_arrays_that_mean_nothing(t
 # Decoders alone
 
 OLDER_NAME = {"rope_type": None, "type": "llama3"}
+INSIDE = {"rope_theta": None}
 OF_DECODERS = {
     "gpt2": ("gpt2", {}),
     "gpt2 tied, another activation": ("gpt2", {"tie_word_embeddings": True, "activation_function": "gelu_new"}),
     "gpt2, more layers": ("gpt2", {"n_layer": 3, "n_head": 4, "activation_function": "relu"}),
     "llama": ("llama", {}),
-    "llama tied, slow pairs": ("llama", {"tie_word_embeddings": True, "rope_parameters": SLOW_PAIRS}),
-    "llama, slow pairs as older files say": ("llama", {"rope_scaling": SLOW_PAIRS | OLDER_NAME}),
+    "llama tied, slow pairs": ("llama", {"tie_word_embeddings": True, "rope_parameters": SLOW_PAIRS} | INSIDE),
+    "llama, slow pairs as older files say": ("llama", {"rope_scaling": SLOW_PAIRS | OLDER_NAME} | INSIDE),
     "llama without biases, every head its own": ("llama", {"attention_bias": False, "num_key_value_heads": 4}),
-    "llama, another base": ("llama", {"rope_parameters": {"rope_type": "default", "rope_theta": 700.0}}),
+    "llama, another base": ("llama", {"rope_parameters": {"rope_type": "default", "rope_theta": 700.0}} | INSIDE),
     "mistral": ("llama", {"model_type": "mistral", "attention_bias": False, "sliding_window": 70}),
     "qwen2": ("llama", {"model_type": "qwen2"}),
 }  # fmt: skip

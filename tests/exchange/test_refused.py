@@ -336,6 +336,37 @@ def test_a_value_that_our_models_cannot_have_is_named(tmp_path, kind, file):
         assert names.get(file, file) in said or name in BESIDE, said
 
 
+CONTRADICTIONS = toml_table(__file__, "contradictions")
+
+
+@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, all_ in CONTRADICTIONS.items() for name in all_])
+def test_two_fields_that_contradict_each_other_are_refused(tmp_path, kind, name):
+    folder = FOLDERS[kind](tmp_path / "folder")
+    config = json.loads((folder / "config.json").read_text())
+    fields = CONTRADICTIONS[kind][name]
+    if not {"rope_theta", "rope_parameters"} <= fields.keys():
+        config.pop("rope_theta", None)
+    (folder / "config.json").write_text(json.dumps(config | fields))
+    refuse(kind, folder, f": {name.strip()} is", f"as {name} in config.json")
+
+
+@pytest.mark.parametrize("kind", ["llama", "gpt2", "huggingface"])
+def test_a_field_that_occurs_twice_with_two_values_is_refused(tmp_path, kind):
+    folder = FOLDERS[kind](tmp_path / "folder")
+    config = (folder / "config.json").read_text()
+    (folder / "config.json").write_text(config.replace("{", '{"vocab_size": 7, ', 1))
+    refuse(kind, folder, "'vocab_size' occurs twice")
+
+
+def test_two_fields_that_agree_are_read(tmp_path):
+    folder = FOLDERS["llama"](tmp_path / "folder")
+    config = json.loads((folder / "config.json").read_text())
+    turns = {"rope_type": "default", "rope_theta": config["rope_theta"]}
+    agreed = {"rope_parameters": turns, "rope_scaling": turns | {"type": "default"}, "partial_rotary_factor": 1.0}
+    (folder / "config.json").write_text(json.dumps(config | agreed | {"architectures": ["LlamaForCausalLM"]}))
+    assert read("llama", folder).model["rotary_base"] == config["rope_theta"]
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # Files
 

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from minitransformer.apps.exchange.published import OurIds, Published, activation_of
-from minitransformer.apps.exchange.reading import Fields, Tensors, read_weights
+from minitransformer.apps.exchange.reading import Fields, Tensors, read_weights, shown
 from minitransformer.apps.exchange.writing import PROGRAMS
 from minitransformer.arrays import Array
 from minitransformer.data import UNKNOWN, TokenizerJson, Vocabulary, order, read_tokenizer
@@ -138,6 +138,8 @@ def _llama(config: Fields, kind: str) -> dict[str, Any]:
     config.require("mlp_bias", False, why="ours have biases in both feed-forward layers or none, and gates")
     config.require("hidden_act", "silu", why="the gates of ours are silu")
     config.require("use_sliding_window", False, why="our queries see all positions before them")
+    if any(layer != "full_attention" for layer in config.values.get("layer_types") or ()):
+        raise config.error("layer_types", "full_attention only: our queries see all positions before them")
     longest = config.integer("max_position_embeddings", LONGEST, at_least=2)
     if kind == "mistral" and config.integer("sliding_window", longest) < min(longest, LONGEST):
         raise config.error("sliding_window", f"null or at least {longest:,}: our queries see all positions before them")
@@ -159,13 +161,26 @@ def _llama(config: Fields, kind: str) -> dict[str, Any]:
 
 
 def _frequencies(config: Fields) -> dict[str, float]:
-    """Return the options of rotary positions, which newer versions keep together."""
-    name = "rope_parameters" if config.has("rope_parameters") else "rope_scaling"
-    scaling = config.values.get(name) or {}
-    if not isinstance(scaling, Mapping):
-        raise config.error(name, "an object")
-    fields = Fields(config.path)
-    fields.values = scaling
+    """Return the options of rotary positions, which newer versions keep together in ``rope_parameters``."""
+    newer, older = (_frequencies_of(config, name) for name in ("rope_parameters", "rope_scaling"))
+    if newer and older and newer != older:
+        raise config.error("rope_scaling", "null, or what rope_parameters says; remove the wrong one")
+    config.require("partial_rotary_factor", 1, why="our positions turn all features")
+    return newer or older or {"rotary_base": config.number("rope_theta", 10000.0)}
+
+
+def _frequencies_of(config: Fields, name: str) -> dict[str, float]:
+    """Return the options of rotary positions in an object of the configuration; none if it is missing."""
+    fields = config.inside(name)
+    if not fields.values:
+        return {}
+    fields.agree("rope_type", "type")
+    for shared in ("rope_theta", "original_max_position_embeddings"):
+        if fields.has(shared) and config.has(shared) and fields.values[shared] != config.values[shared]:
+            raise config.error(shared, f"{shown(fields.values[shared])}, as {name} says; remove the wrong one")
+    fields.require("partial_rotary_factor", 1, why="our positions turn all features")
+    for other in fields.values.keys() - PROGRAMS["rotary"]:
+        fields.require(other, why=f"ours have no such field of {name}")
     base = fields.number("rope_theta", config.number("rope_theta", 10000.0))
     kind = fields.text("rope_type", fields.text("type", "default"))
     if kind == "default":

@@ -105,7 +105,12 @@ def read_huggingface(folder: Path) -> Published:
     if not folder.is_dir():
         raise FileError(f"there is no folder {folder}; give the one that holds config.json and model.safetensors")
     config = Fields(folder / "config.json")
-    if (kind := config.text("model_type", "none")) in CLASSES:
+    for names in PROGRAMS["same-fields"]:
+        config.agree(*names)
+    kind = config.text("model_type", "none")
+    if not all(f"{name}".lower().startswith(kind) for name in config.values.get("architectures") or ()):
+        raise config.error("architectures", f"those of {kind}, as model_type says; remove the wrong one")
+    if kind in CLASSES:
         return read_decoder(folder, config)
     if kind != "marian":
         raise config.error("model_type", f"marian, {', '.join(CLASSES)}: ours has no other architectures")
@@ -166,6 +171,7 @@ def _vocabularies(folder: Path, config: Fields, rules: Fields) -> tuple[OurIds, 
     start = _token(config, rules, "decoder_start_token_id")
     _check_size(config, "vocab_size", path, source)
     if not separate:
+        _check_size(config, "decoder_vocab_size", path, source)
         for meaning, number in given.items():
             if ids[meaning] != number:
                 raise FileError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,22 @@ class Fields:
         """Raise a FileError unless a value is missing, null or one of those allowed."""
         if self.has(name) and self.values[name] not in allowed:
             raise self.error(name, f"{' or '.join(map(str, allowed)) or 'none'}: {why}")
+
+    def agree(self, *names: str) -> None:
+        """Raise a FileError if fields that say the same contradict each other; null says nothing."""
+        found = [name for name in names if self.has(name)]
+        for name in found[1:]:
+            if self.values[name] != self.values[found[0]]:
+                raise self.error(name, f"{shown(self.values[found[0]])}, as {found[0]} says; remove the wrong one")
+
+    def inside(self, name: str) -> Fields:
+        """Return the values of an object in this one; if it is missing or null, there are none."""
+        value = self.values.get(name)
+        if value and not isinstance(value, Mapping):
+            raise self.error(name, "an object")
+        fields = copy(self)
+        fields.values = value or {}
+        return fields
 
     def error(self, name: str, expected: str) -> FileError:
         """Return the error that a value is not what was expected."""

@@ -75,14 +75,13 @@ def sentencepiece_models(run: TrainedRun) -> tuple[dict[str, bytes], str]:
 
     They normalise a text as the run does.
     """
+    sides = {"source.spm": run.source, "target.spm": run.target}
     models = {
-        one: one.normalising_model() if isinstance(one, Bpe) else one.model
-        for one in {run.source, run.target}
+        name: one.normalising_model() if isinstance(one, Bpe) else one.model
+        for name, one in sides.items()
         if isinstance(one, Bpe | Pieces)
     }
-    if {run.source, run.target} <= models.keys():
-        return {"source.spm": models[run.source], "target.spm": models[run.target]}, ""
-    return {}, " and ".join(sorted({run.source.kind, run.target.kind}))
+    return (models, "") if len(models) == 2 else ({}, " and ".join(sorted({run.source.kind, run.target.kind})))
 
 
 def check_new(out: Path) -> None:
