@@ -1,6 +1,7 @@
 """Marian's own files, opened here: the oracle is CTranslate2, which reads them with a converter of its own."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -8,7 +9,8 @@ from marian_npz import CONFIGURATIONS, D, arrays, write_configuration, write_fol
 
 import minitransformer as mt
 from minitransformer.apps.exchange import read_marian, write_run
-from minitransformer.data import END, START, pad
+from minitransformer.data import END, START, MissingExtraError, pad
+from minitransformer.files import FileError
 
 
 def opened_there(folder, tmp_path, vocabularies):
@@ -53,6 +55,48 @@ def test_log_probabilities_are_the_same(tmp_path, name):
     for row, (_, other), one in zip(found, pairs, expected, strict=True):
         ours = row[np.arange(len(other) + 1), [*other, END]]
         np.testing.assert_allclose(ours, one.log_probs, rtol=1e-5, atol=1e-5)
+
+
+TOKENS_IN_YAML = {
+    '"\\U0001F600"': "😀", r'"\_"': "\u00a0", r'"\b"': "\b", r'"\N"': "\x85", r'"\L\e\x41\u00e9"': "\u2028\x1bAé",
+    r'"a\"\\"': 'a"\\', "'it''s'": "it's", "yes": "yes", "~": "~", "12": "12", "1.0": "1.0", "<<": "<<", "=": "=",
+    '"#"': "#", "? long": "long", '"\u2028"': "\u2028", "x\x85y": "x\x85y", "a:b": "a:b", "█": "█",
+}  # fmt: skip
+
+
+def test_tokens_are_read_as_yaml_writes_them(tmp_path):
+    tokens = {"</s>": "</s>", "<unk>": "<unk>"} | TOKENS_IN_YAML
+    folder = write_folder(tmp_path / "there", arrays(sizes=(len(tokens),) * 2))
+    lines = [f"{name}\n: {i}" if name[0] == "?" else f"{name}: {i}" for i, name in enumerate(tokens)]
+    (folder / "vocab.yml").write_text("# a comment\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    assert read_marian(folder).source.tokens[4:] == (*tokens.values(),)[2:]
+
+
+@pytest.mark.parametrize("text", [
+    "# a comment\nmodels: [model.npz]   # one\nvocabs: ['vocab.yml', \"vocab.yml\"]\nbeam-size: 3\nnormalize: 0.5\n",
+    "---\n'models':\n- 'model.npz'\nvocabs:\n    - \"vocab.yml\"\n\"beam-size\": '3'\nnormalize: !!float 0.5\n...\n",
+    "{models: model.npz, vocabs: vocab.yml, beam-size: 3, normalize: 0.5, word-penalty: 0.0, allow-unk: No, seed: 1}",
+])  # fmt: skip
+def test_the_rules_may_be_any_yaml(tmp_path, text):
+    folder = write_folder(tmp_path / "there")
+    (folder / "decoder.yml").write_text(text)
+    (folder / "other.vocab.yml").write_text("not read: x")
+    search = read_marian(folder).search
+    assert (search["beam"], search["alpha"]) == (3, 0.5)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "- " * 100_000, "a: *a", "a: 1\n'a': 2", "? [a]\n: b", "a: {b: c}"])
+def test_other_yaml_is_refused(tmp_path, text):
+    folder = write_folder(tmp_path / "there")
+    (folder / "decoder.yml").write_text(text)
+    with pytest.raises(FileError, match=r"decoder\.yml"):
+        read_marian(folder)
+
+
+def test_without_pyyaml_the_extra_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    with pytest.raises(MissingExtraError, match="models"):
+        read_marian(write_folder(tmp_path / "there"))
 
 
 def test_a_vocabulary_may_be_a_sentencepiece_model(tmp_path):

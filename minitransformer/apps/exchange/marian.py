@@ -31,7 +31,7 @@ from __future__ import annotations
 import io
 import re
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ import numpy as np
 
 from minitransformer.apps.exchange.model_bin import ModelBin, Variables
 from minitransformer.apps.exchange.published import OurIds, Published, arrange, read_pieces
-from minitransformer.apps.exchange.reading import shown
+from minitransformer.apps.exchange.reading import parse_yaml, shown
 from minitransformer.apps.exchange.writing import PROGRAMS
 from minitransformer.arrays import Array
 from minitransformer.data import Tokeniser, Words, sentencepiece_model
@@ -54,6 +54,10 @@ ONLY = PROGRAMS["marian-options"]
 NORMS = {("n", "da", "n"): "pre", ("", "dan", ""): "post"}
 """What precedes a sub-layer, follows it, and follows the stack; the order of layer norm that it is here."""
 EPSILON = 1e-6
+NO = {"no": "false", "off": "false", "n": "false"}
+"""Other words for false in Marian's files."""
+Settings = Mapping[str, str | list[str]]
+"""What a file of YAML holds."""
 
 
 def parameters(n_encoder_layers: int, n_decoder_layers: int, norm: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
@@ -88,15 +92,17 @@ def read_marian(folder: Path) -> Published:
     FileError
         If a file is missing or damaged, files do not belong together, or the model computes what ours cannot.
     MissingExtraError
-        If there are sentencepiece models, but sentencepiece is not installed.
+        If PyYAML is not installed, or there are sentencepiece models, but sentencepiece is not.
     """
     if not folder.is_dir():
         raise FileError(f"there is no folder {folder}; give the one that holds Marian's .npz and its vocabulary")
     decoder = folder / "decoder.yml"
-    rules = _settings(decoder, read_file(decoder)) if decoder.exists() else {}
+    rules = parse_yaml(decoder, read_file(decoder)) if decoder.exists() else {}
     path, vocabularies = _files(folder, rules)
     arrays = read_npz(path)
-    settings = _settings(path, arrays.pop(OPTIONS, np.zeros(0, "i1")).tobytes().rstrip(b"\0"))
+    if OPTIONS not in arrays:
+        raise FileError(f"{path} has no {OPTIONS}, expected the options of the model")
+    settings = parse_yaml(path, arrays.pop(OPTIONS).tobytes().rstrip(b"\0"))
     source, target, tokenisers = _vocabularies(folder, vocabularies)
     variables = Variables(ModelBin(path, 0, "", 0, arrays))
     model = _options(path, settings)
@@ -127,7 +133,7 @@ def read_marian(folder: Path) -> Published:
     if others:
         raise variables.error(f"arrays that our model has not, {shown(sorted(others))}", "none of them")
     state = {name: np.require(array, requirements="C") for name, array in state.items()}
-    search, notes = _search(decoder, rules)
+    search, notes = _search(decoder, rules, settings)
     return Published(model=model, state=state, source=tokenisers[0], target=tokenisers[1], search=search, notes=notes)
 
 
@@ -171,30 +177,12 @@ def _array(data: bytes) -> Array:
     return np.frombuffer(data, dtype, offset=file.tell()).reshape(shape, order="F" if in_columns else "C")
 
 
-def _settings(path: Path, data: bytes) -> dict[str, str]:
-    """Return the scalars of a flat file of YAML as texts, and its lists as lines."""
-    try:
-        lines = data.decode().splitlines()
-    except UnicodeDecodeError as error:
-        raise FileError(f"{path}: the options are not UTF-8") from error
-    found: dict[str, str] = {}
-    name = ""
-    for line in lines:
-        if match := re.match(r"\s*- (.*)", line):
-            found[name] = f"{found.get(name, '')}\n{match[1].strip()}".strip()
-        elif match := re.match(r"([\w-]+):(?: (.*))?$", line):
-            name = match[1]
-            found[name] = (match[2] or "").strip().strip("\"'")
-    return found
-
-
-def _files(folder: Path, rules: Mapping[str, str]) -> tuple[Path, list[Path]]:
+def _files(folder: Path, rules: Settings) -> tuple[Path, list[Path]]:
     """Return the file of the weights, and one vocabulary or two."""
-    models = [folder / Path(name).name for name in rules.get("models", "").split("\n") if name]
+    models, given = ([folder / Path(name).name for name in _texts(rules.get(key))] for key in ("models", "vocabs"))
     models = models or sorted(path for path in folder.glob("*.npz") if ".optimizer." not in path.name)
     if len(models) != 1:
         raise FileError(f"{folder} has {len(models)} models, expected one .npz, or decoder.yml that names one")
-    given = [folder / Path(name).name for name in rules.get("vocabs", "").split("\n") if name]
     if not given:
         given = sorted(folder.glob("*vocab*.yml")) or sorted(folder.glob("*.spm"))
         given = given if len(given) == 1 else []
@@ -203,32 +191,47 @@ def _files(folder: Path, rules: Mapping[str, str]) -> tuple[Path, list[Path]]:
     return models[0], list(dict.fromkeys(given))
 
 
-def _options(path: Path, settings: Mapping[str, str]) -> dict[str, Any]:
-    """Return the options of the model that do not depend on its sizes."""
+def _texts(value: str | list[str] | None) -> list[str]:
+    """Return a value as a list; one text is a list of it, and nothing an empty list."""
+    return value if isinstance(value, list) else [value] if value else []
 
-    def error(name: str, expected: str) -> FileError:
-        return FileError(f"{path}: {name} is {shown(settings.get(name))}, expected {expected}")
+
+def _require(path: Path, settings: Settings, allowed: Mapping[str, Sequence[str]]) -> None:
+    """Raise a FileError unless each option is missing, or has one of the values that ours can compute."""
+    for name, values in allowed.items():
+        found = _texts(settings.get(name, values[0])) or [""]
+        simple = [NO.get(one.lower(), one.removesuffix(".0")) for one in found]
+        if simple[1:] or simple[0] not in values:
+            raise _error(path, settings, name, f"{' or '.join(map(repr, values))}: ours has nothing else")
+
+
+def _error(path: Path, settings: Settings, name: str, expected: str) -> FileError:
+    return FileError(f"{path}: {name} is {shown(settings.get(name))}, expected {expected}")
+
+
+def _options(path: Path, settings: Settings) -> dict[str, Any]:
+    """Return the options of the model that do not depend on its sizes."""
 
     def number(name: str) -> int:
         value = settings.get(name, "")
-        if not re.fullmatch("[1-9][0-9]{0,5}", value):
-            raise error(name, "a number of 1 or more")
+        if not isinstance(value, str) or not re.fullmatch("[1-9][0-9]{0,5}", value):
+            raise _error(path, settings, name, "a number of 1 or more")
         return int(value)
 
-    for name, allowed in ONLY.items():
-        if settings.get(name, allowed[0]) not in allowed:
-            raise error(name, f"{' or '.join(map(repr, allowed))}: ours has nothing else")
+    _require(path, settings, ONLY)
     if "type" not in settings:
-        raise error("type", "'transformer'")
+        raise _error(path, settings, "type", "'transformer'")
     order = tuple(
-        settings.get(f"transformer-{name}", usual)
+        f"{settings.get(f'transformer-{name}', usual)}"
         for name, usual in (("preprocess", ""), ("postprocess", "dan"), ("postprocess-top", ""))
     )
     if order not in NORMS:
-        raise error("transformer-postprocess", f"with preprocess and postprocess-top one of {list(NORMS)}")
+        raise _error(
+            path, settings, "transformer-postprocess", f"with preprocess and postprocess-top one of {list(NORMS)}"
+        )
     activation = settings.get("transformer-ffn-activation", "swish")
-    if activation not in ACTIVATIONS:
-        raise error("transformer-ffn-activation", f"one of {', '.join(ACTIVATIONS)}")
+    if not isinstance(activation, str) or activation not in ACTIVATIONS:
+        raise _error(path, settings, "transformer-ffn-activation", f"one of {', '.join(ACTIVATIONS)}")
     return {
         "n_layers": number("enc-depth"),
         "n_decoder_layers": number("dec-depth"),
@@ -243,13 +246,17 @@ def _options(path: Path, settings: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _search(path: Path, rules: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
+def _search(path: Path, rules: Settings, settings: Settings) -> tuple[dict[str, Any], list[str]]:
     """Return the options of the search; what the rules omit has the default of ``marian-decoder``."""
+    _require(path, rules, PROGRAMS["marian-rules"])
+    known = {*PROGRAMS["marian-rules"], *PROGRAMS["marian"]["carried"], *PROGRAMS["marian"]["no-effect"], *settings}
+    for name in rules.keys() - known:  # options of the model have no effect here
+        raise _error(path, rules, name, "an option of marian-decoder that ours has; remove it if it changes nothing")
     beam, alpha = rules.get("beam-size", "12"), rules.get("normalize", "0")
-    if not re.fullmatch("[1-9][0-9]{0,3}", beam) or not re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,9})?", alpha):
+    if not re.fullmatch("[1-9][0-9]{0,3}", f"{beam}") or not re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,9})?", f"{alpha}"):
         raise FileError(f"{path}: beam-size is {shown(beam)} and normalize {shown(alpha)}, expected numbers")
     notes = ["the search is ours, with Marian's width and length penalty; it may stop earlier or later than Marian's"]
-    return {"beam": int(beam), "alpha": float(alpha), "penalty": "length"}, notes
+    return {"beam": int(f"{beam}"), "alpha": float(f"{alpha}"), "penalty": "length"}, notes
 
 
 def _vocabularies(folder: Path, paths: list[Path]) -> tuple[OurIds, OurIds, tuple[Tokeniser, Tokeniser]]:
@@ -283,34 +290,11 @@ def _pieces_of(path: Path) -> list[str]:
 
 def _tokens_of(path: Path) -> list[str]:
     """Return the tokens of a vocabulary in YAML, which maps each to its id."""
-    try:
-        lines = [line for line in read_file(path).decode().split("\n") if line.strip("\r")]
-    except UnicodeDecodeError as error:
-        raise FileError(f"{path} is not UTF-8: {error}") from error
     numbers: dict[int, str] = {}
-    long = re.compile(r"\? (.*)")
-    key = None
-    for line in lines:
-        line = line.rstrip("\r")
-        if match := long.fullmatch(line):
-            key = match[1]
-            continue
-        token, _, number = (key, "", line.removeprefix(":")) if key is not None else line.rpartition(":")
-        key = None
-        if not re.fullmatch(" *[0-9]{1,9} *", number) or int(number) in numbers:
-            raise FileError(f"{path}: found {shown(line)}, expected a token, a colon and an id of its own")
-        numbers[int(number)] = _unquoted(token or "")
+    for token, number in parse_yaml(path, read_file(path)).items():
+        if not isinstance(number, str) or not re.fullmatch("[0-9]{1,9}", number) or int(number) in numbers:
+            raise FileError(f"{path}: {shown(token)} has the id {shown(number)}, expected an id of its own")
+        numbers[int(number)] = token
     if sorted(numbers) != list(range(len(numbers))):
         raise FileError(f"{path}: the ids are not 0, 1, 2, ... without a gap")
     return [numbers[number] for number in range(len(numbers))]
-
-
-def _unquoted(token: str) -> str:
-    """Return a text of YAML without its quotes."""
-    if len(token) > 1 and token[0] == token[-1] == '"':
-        short = {"n": "\n", "t": "\t", "r": "\r", "0": "\0"}
-        long = r"\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|(.))"
-        return re.sub(long, lambda m: short.get(m[3], m[3]) if m[3] else chr(int(m[1] or m[2], 16)), token[1:-1])
-    if len(token) > 1 and token[0] == token[-1] == "'":
-        return token[1:-1].replace("''", "'")
-    return token

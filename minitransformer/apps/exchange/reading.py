@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from copy import copy
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,15 @@ from safetensors import SafetensorError, safe_open
 
 from minitransformer import options
 from minitransformer.arrays import Array
+from minitransformer.data import MissingExtraError
 from minitransformer.files import FileError, parse_json, read_file, read_json, require_regular_file
 
 TYPES = ("F16", "F32", "F64", "BF16")
 """The number types of safetensors that are read; those of 16 bits with a long exponent become float32."""
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
+_NO_BREAKS = {0x85: "\U0010ff85", 0x2028: "\U0010f028", 0x2029: "\U0010f029"}
+"""What YAML 1.1 takes for ends of lines, but Marian's library for characters, and private characters for them."""
+_BREAKS = {ord(private): chr(number) for number, private in _NO_BREAKS.items()}
 _MISSING: Any = object()
 
 
@@ -104,6 +109,44 @@ class Fields:
 
     def _get(self, name: str, default: Any) -> Any:
         return self.values[name] if self.has(name) or (default is _MISSING and name in self.values) else default
+
+
+def parse_yaml(path: Path, data: bytes) -> dict[str, str | list[str]]:
+    """Return the object in a text of YAML, whose values are texts and lists of texts; numbers stay as written.
+
+    Raises
+    ------
+    FileError
+        If it is anything else, or a name occurs twice; the message names ``path``.
+    MissingExtraError
+        If PyYAML is not installed.
+    """
+    try:
+        yaml = import_module("yaml")
+    except ImportError as error:
+        raise MissingExtraError("a file of YAML", "pyyaml", "models") from error
+    try:
+        text = data.decode("utf-8-sig").translate(_NO_BREAKS)
+        root = yaml.compose(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader))
+    except (yaml.YAMLError, RecursionError, UnicodeDecodeError) as error:
+        why = " ".join(f"{error}".replace(' in "<unicode string>",', " at").split())
+        raise FileError(f"{path} cannot be read as YAML: {why}") from error
+    found: dict[str, str | list[str]] = {}
+    for key, value in _items(path, root, yaml.MappingNode) if root else ():
+        values = _items(path, value, yaml.SequenceNode) if isinstance(value, yaml.SequenceNode) else [value]
+        name, *texts = (_items(path, one, yaml.ScalarNode).translate(_BREAKS) for one in (key, *values))
+        if name in found:
+            raise FileError(f"{path}: {shown(name)} occurs twice")
+        found[name] = texts if isinstance(value, yaml.SequenceNode) else texts[0]
+    return found
+
+
+def _items(path: Path, node: Any, kind: Any) -> Any:
+    """Return what a node of YAML holds."""
+    if not isinstance(node, kind):
+        line = node.start_mark.line + 1
+        raise FileError(f"{path}, line {line}: expected names with texts or lists of texts, as `name: text`")
+    return node.value
 
 
 def read_ids(path: Path) -> list[str]:
