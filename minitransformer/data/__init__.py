@@ -24,6 +24,7 @@ from minitransformer.data.subwords import sentencepiece_model as sentencepiece_m
 from minitransformer.data.text import LeftOut as LeftOut
 from minitransformer.data.text import ParallelText as ParallelText
 from minitransformer.data.text import TextError as TextError
+from minitransformer.data.text import comparable as comparable
 from minitransformer.data.text import normalise_text as normalise_text
 from minitransformer.data.text import read_lines as read_lines
 from minitransformer.data.text import read_parallel as read_parallel

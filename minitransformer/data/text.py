@@ -19,6 +19,13 @@ Pairs = list[tuple[str, str]]
 # half characters, which no file in UTF-8 can hold; sentencepiece's sign for a space
 _HALVES = re.compile("[\ud800-\udfff]")
 _SPACE = "▁"
+# Unicode's default-ignorable characters, except those that change what is seen: U+200C and U+200D, which part and join
+# letters, variation selectors, and the tags of flags
+_IGNORABLE = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0"
+    "\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e001f\U000e0080-\U000e00ff"
+    "\U000e01f0-\U000e0fff]"
+)
 
 
 class TextError(FileError):
@@ -26,7 +33,7 @@ class TextError(FileError):
 
 
 def normalise_text(text: str) -> str:
-    """Return a text without invisible differences; this is the only normalisation of every tokeniser.
+    """Return a text in composed Unicode with single spaces; this is the only normalisation of every tokeniser.
 
     Unicode is brought to its composed form, NFC (é is one character, not e and an accent); each run of white space
     becomes one space, and none remains at either end. Two characters are replaced: half a surrogate pair by U+FFFD, and
@@ -44,6 +51,15 @@ def normalise_text(text: str) -> str:
     """
     composed = unicodedata.normalize("NFC", text)
     return " ".join(_HALVES.sub("\ufffd", composed).replace(_SPACE, " ").split())
+
+
+def comparable(text: str) -> str:
+    """Return what two texts have in common that look the same: a text normalised, without ignorable characters.
+
+    Those are the default-ignorable characters of Unicode, such as U+200B, the zero-width space, and U+00AD, the soft
+    hyphen. Those that may change what is seen stay: joiners, variation selectors and tags.
+    """
+    return normalise_text(_IGNORABLE.sub("", normalise_text(text)))
 
 
 @dataclass(frozen=True)

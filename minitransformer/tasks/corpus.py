@@ -10,7 +10,7 @@ from hashlib import sha256
 import numpy as np
 from numpy.typing import NDArray
 
-from minitransformer.data import ParallelBatches, Tokeniser, WindowBatches, encode_pairs, train_tokenisers
+from minitransformer.data import ParallelBatches, Tokeniser, WindowBatches, comparable, encode_pairs, train_tokenisers
 from minitransformer.data.text import Pairs
 from minitransformer.files import read_file
 from minitransformer.options import OptionError
@@ -219,10 +219,10 @@ def _train_tokenisers(pairs: Pairs, data: DataOptions) -> Tokenisers:
 
 
 def hold_out(pairs: Pairs, chosen: set[str]) -> tuple[Pairs, Pairs]:
-    """Split pairs into those whose source is not among the chosen ones, and those whose source is."""
+    """Split pairs into those whose source, as `comparable` returns it, is not among the chosen ones, and the others."""
     parts: tuple[Pairs, Pairs] = ([], [])
     for pair in pairs:
-        parts[pair[0] in chosen].append(pair)
+        parts[comparable(pair[0]) in chosen].append(pair)
     return parts
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from minitransformer.console import counted
-from minitransformer.data import read_parallel, references
+from minitransformer.data import comparable, read_parallel
 from minitransformer.data.text import Pairs
 from minitransformer.tasks.corpus import Corpus, Tokenisers, corpus_of_texts, hold_out, sha256_of
 from minitransformer.tasks.options import DataOptions
@@ -90,15 +90,15 @@ class _TextTask(Task):
             held_out = read_parallel(data.valid_source, data.valid_target)
             valid = held_out.pairs
             notes.append(f"held-out text: {held_out.left_out}")
-            known = {source for source, _ in train}
-            if both := sum(source in known for source in references(valid)):
+            known, measured = ({comparable(source) for source, _ in part} for part in (train, valid))
+            if both := len(known & measured):
                 notes.append(f"held-out text: {both:,} of its sources are trained on too, which flatters the scores")
         return corpus_of_texts(data, train, valid[: data.valid_pairs], valid, tokenisers, notes, files)
 
 
 def _hold_out_some(pairs: Pairs, most: int, seed: int) -> tuple[Pairs, Pairs]:
     """Hold out some sources, at most so many, with all their translations."""
-    sources = list(references(pairs))
+    sources = list(dict.fromkeys(comparable(source) for source, _ in pairs))
     n = min(most, max(1, len(sources) // MOST_HELD_OUT))
     if len(sources) < 2:
         raise ValueError(

@@ -12,7 +12,17 @@ import numpy as np
 from minitransformer import ops
 from minitransformer.arrays import to_numpy
 from minitransformer.autograd import Tensor, no_grad
-from minitransformer.data import END, PAD, START, MissingExtraError, Tokeniser, normalise_text, pad, references
+from minitransformer.data import (
+    END,
+    PAD,
+    START,
+    MissingExtraError,
+    Tokeniser,
+    comparable,
+    normalise_text,
+    pad,
+    references,
+)
 from minitransformer.decoding import PAPER, Diverged, SearchOptions, naming_the_longest, source_sentence, translate
 from minitransformer.nn import Transformer
 from minitransformer.options import OptionError
@@ -105,7 +115,7 @@ def evaluate(
         Convert texts to ids and back.
     pairs : sequence of (str, str)
         Source and target texts, at least one pair. A source that occurs several times is translated once, and each of
-        its targets is right. Differences that `normalise_text` removes are ignored.
+        its targets is right. Differences that `comparable` removes are ignored.
     measures : sequence of str
         Scores to compute besides exact match, token accuracy and loss: "phone_error_rate", "bleu", "chrf".
     beam, alpha
@@ -136,9 +146,10 @@ def evaluate(
         with suppress(MissingExtraError):
             check_bleu(bleu_tokenize)
     pairs = [(normalise_text(text), normalise_text(wanted)) for text, wanted in pairs]
-    grouped = references(pairs)
+    first = {comparable(text): text for text, _ in reversed(pairs)}
+    grouped = references((first[comparable(text)], comparable(wanted)) for text, wanted in pairs)
     found = translate(model, source, target, list(grouped), beam, alpha, ranks.spread, rules)
-    found = [normalise_text(text) for text in found]
+    found = [comparable(text) for text in found]
     wanted = list(grouped.values())
     accuracy, loss = _teacher_forced(model, source, target, pairs, ranks)
     scores = Scores(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from minitransformer.data import PAD
 from minitransformer.data.extras import MissingExtraError
-from minitransformer.data.text import normalise_text
+from minitransformer.data.text import comparable
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def exact_match(found: Sequence[str], references: Sequence[Sequence[str]]) -> Sh
     Returns
     -------
     Share
-        The share of texts. Differences that `normalise_text` removes are ignored, because no tokeniser preserves them.
+        The share of texts. Differences that `comparable` removes are ignored: they cannot be seen.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def exact_match(found: Sequence[str], references: Sequence[Sequence[str]]) -> Sh
     """
     _check(found, references)
     pairs = zip(found, references, strict=True)
-    right = sum(normalise_text(text) in map(normalise_text, several) for text, several in pairs)
+    right = sum(comparable(text) in map(comparable, several) for text, several in pairs)
     return Share(right, len(found))
 
 

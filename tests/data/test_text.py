@@ -9,6 +9,7 @@ from minitransformer.data import (
     KnownFile,
     LeftOut,
     TextError,
+    comparable,
     normalise_text,
     published,
     read_lines,
@@ -128,6 +129,34 @@ def test_evening_out_twice_changes_nothing(text):
     once = normalise_text(text)
     assert normalise_text(once) == once
     once.encode("utf-8")
+
+
+@pytest.mark.parametrize("number", [
+    0xAD, 0x34F, 0x61C, 0x180E, 0x200B, 0x200E, 0x200F, 0x202A, 0x202E, 0x2060, 0x2064, 0x2069, 0x3164, 0xFEFF, 0xE0001,
+])  # fmt: skip
+def test_what_cannot_be_seen_is_not_compared(number):
+    for text in (f"ca{chr(number)}t", f"{chr(number)}cat", f" cat {chr(number)} "):
+        assert comparable(text) == "cat"
+    assert comparable(f"e{chr(number)}\u0301") == "é"
+
+
+def test_what_may_be_seen_is_compared():
+    for text in (
+        "नि\u200dक",
+        "می\u200cخواهم",
+        "❤\ufe0f",
+        "葛\U000e0100",
+        "\u1820\u180b",
+        "🏴\U000e0067\U000e007f",
+        "a b",
+    ):
+        assert comparable(text) == text
+    assert comparable(" e\u0301\u00a0 a") == "é a"
+
+
+@given(st.text(st.characters(codec=None, exclude_categories=[])))
+def test_comparing_twice_changes_nothing(text):
+    assert comparable(comparable(text)) == comparable(normalise_text(text)) == comparable(text)
 
 
 def test_known_files(tmp_path):

@@ -6,7 +6,15 @@ from hashlib import sha256
 import pytest
 from toml_cases import cases_from_toml
 
-from minitransformer.data import KnownFile, TextError, pronunciation, published, references, tokenisers_to_json
+from minitransformer.data import (
+    KnownFile,
+    TextError,
+    comparable,
+    pronunciation,
+    published,
+    references,
+    tokenisers_to_json,
+)
 from minitransformer.tasks import build, recipe_file, recipe_names
 from minitransformer.tasks import text as text_task
 from minitransformer.training import Configuration
@@ -71,6 +79,19 @@ def test_text_without_files_to_hold_out(files):
         (files / "n.tsv").write_text("".join(f"{i}\t{i}\n{i}\tx{i}\n" for i in range(n)))
         some = corpus("text", source=f"{files}/n.tsv", held_out=most)
         assert (len(some.held_out), len(some.train)) == (2 * held_out, 2 * (n - held_out))
+
+
+def test_held_out_sources_cannot_be_hidden_in_the_training_text(tmp_path):
+    hidden = ("\u200b", "\u00ad", "\u2060", "\ufeff", "\u180e", "\u034f", "\u200e", "\u200f")
+    pairs = [f"cat {i}{mark}\tchat {i}\n" for i in range(60) for mark in ("", hidden[i % len(hidden)])]
+    (tmp_path / "all.tsv").write_text("".join(pairs), encoding="utf-8")
+    found = corpus("text", source=f"{tmp_path / 'all.tsv'}")
+    held_out, train = ({comparable(source) for source, _ in part} for part in (found.held_out, found.train))
+    assert len(found.held_out) == 6
+    assert not held_out & train
+    (tmp_path / "valid.tsv").write_text("\u200bcat 3\tchat 3\ncat 3\u200e\tle chat 3\n", encoding="utf-8")
+    found = corpus("text", source=f"{tmp_path / 'all.tsv'}", valid_source=f"{tmp_path / 'valid.tsv'}")
+    assert "held-out text: 1 of its sources are trained on too, which flatters the scores" in found.notes
 
 
 @pytest.mark.parametrize("below", [30_000, 300_000, 1_000_000])

@@ -5,7 +5,7 @@ import pytest
 
 from minitransformer.arrays import to_numpy
 from minitransformer.autograd import no_grad
-from minitransformer.data import END, START, references
+from minitransformer.data import END, START, references, train_tokeniser
 from minitransformer.decoding import PAPER, texts
 from minitransformer.nn import Transformer
 from minitransformer.tasks import build
@@ -86,3 +86,14 @@ def test_a_translation_is_right_whatever_its_white_space(tokenisers, monkeypatch
     monkeypatch.setattr(evaluation, "translate", lambda *given: [f" {wanted[text][0]}\n" for text in given[3]])
     found = evaluate(model_of(tokenisers), *tokenisers, PAIRS)
     assert [sample.found for sample in found.samples] == [several[0] for several in wanted.values()]
+
+
+def test_what_cannot_be_seen_makes_no_translation_wrong(monkeypatch):
+    tokenisers = (train_tokeniser("chars", ["0123456789"]),) * 2
+    wanted = references(PAIRS)
+    hidden = [pair for text, other in PAIRS for pair in ((text, other), (f"\u200b{text}\u00ad", f"\ufeff{other}"))]
+    monkeypatch.setattr(evaluation, "translate", lambda *given: [f"\u2060{wanted[text][0]}" for text in given[3]])
+    found = evaluate(model_of(tokenisers), *tokenisers, hidden, measures=("chrf", "phone_error_rate"))
+    assert len(found.samples) == len(wanted)
+    assert (found.exact_match, found.phone_error_rate) == (1, 0)
+    assert found.missing or found.chrf.value == 100
