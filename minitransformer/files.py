@@ -18,6 +18,8 @@ from typing import Any
 LARGEST = 2**30
 """The largest size in bytes of a file of JSON, TOML or lines."""
 
+_LARGEST_POINTER = 1024
+"""Pointers of Git LFS are smaller."""
 _KINDS: dict[Callable[[int], bool], str] = {
     stat.S_ISDIR: "a folder",
     stat.S_ISFIFO: "a pipe",
@@ -37,7 +39,7 @@ def reason(error: Exception) -> str:
 
 
 def require_regular_file(path: Path | str, largest: int | None = LARGEST) -> None:
-    """Raise a FileError unless a path is a regular file of at most ``largest`` bytes; it is not opened."""
+    """Raise a FileError unless a path is a regular file of at most ``largest`` bytes, and no pointer of Git LFS."""
     try:
         status = os.stat(path)
     except FileNotFoundError as error:
@@ -49,6 +51,11 @@ def require_regular_file(path: Path | str, largest: int | None = LARGEST) -> Non
         raise FileError(f"{path} is {found}, expected a regular file, which can be read again; put one there")
     if largest is not None and status.st_size > largest:
         raise FileError(f"{path} has {status.st_size:,} bytes, expected at most {largest:,}")
+    if status.st_size < _LARGEST_POINTER and _read(path).startswith(b"version https://git-lfs"):
+        raise FileError(
+            f"{path} is a pointer of Git LFS to the file, expected the file itself; fetch it with `git lfs pull`, or "
+            "download it"
+        )
 
 
 def read_file(path: Path | str, largest: int | None = LARGEST) -> bytes:
@@ -60,6 +67,10 @@ def read_file(path: Path | str, largest: int | None = LARGEST) -> bytes:
         If it is missing, too large, not a regular file, or cannot be read.
     """
     require_regular_file(path, largest)
+    return _read(path)
+
+
+def _read(path: Path | str) -> bytes:
     try:
         return Path(path).read_bytes()
     except OSError as error:

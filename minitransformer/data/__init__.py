@@ -29,6 +29,7 @@ from minitransformer.data.text import normalise_text as normalise_text
 from minitransformer.data.text import read_lines as read_lines
 from minitransformer.data.text import read_parallel as read_parallel
 from minitransformer.data.text import references as references
+from minitransformer.data.text import remarks as remarks
 from minitransformer.data.text import split_lines as split_lines
 from minitransformer.data.tokenisers import KINDS as KINDS
 from minitransformer.data.tokenisers import EncodedPairs as EncodedPairs

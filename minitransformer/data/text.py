@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import gzip
 import re
+import shlex
 import unicodedata
 import zlib
 from collections.abc import Iterable, Mapping
@@ -26,6 +27,20 @@ _IGNORABLE = re.compile(
     "\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e001f\U000e0080-\U000e00ff"
     "\U000e01f0-\U000e0fff]"
 )
+
+
+# the first bytes of files that hold no UTF-8, what they are, and what makes text of them
+_OTHERS = {
+    codecs.BOM_UTF32_LE: ("UTF-32", "iconv -f UTF-32 -t UTF-8"),
+    codecs.BOM_UTF32_BE: ("UTF-32", "iconv -f UTF-32 -t UTF-8"),
+    codecs.BOM_UTF16_LE: ("UTF-16", "iconv -f UTF-16 -t UTF-8"),
+    codecs.BOM_UTF16_BE: ("UTF-16", "iconv -f UTF-16 -t UTF-8"),
+    b"\xfd7zXZ\0": ("packed by xz", "xz -d"),
+    b"BZh": ("packed by bzip2", "bzip2 -d"),
+    b"\x28\xb5\x2f\xfd": ("packed by zstd", "zstd -d"),
+    b"PK\x03\x04": ("a zip archive, or a file of an office program", "unzip"),
+}
+_CONTROL = bytes(range(32))
 
 
 class TextError(FileError):
@@ -155,6 +170,30 @@ def read_parallel(source: Path | str, target: Path | str | None = None) -> Paral
     return ParallelText(pairs, LeftOut(len(found), reasons))
 
 
+def remarks(pairs: Pairs) -> list[str]:
+    """Return notes on pairs that look like a table's: a header, and sides in quotes.
+
+    A first pair of single words is taken for a header if other pairs are longer, and neither word occurs again.
+    """
+    notes = []
+    words = [[text.split() for text in pair] for pair in pairs]
+    first, rest = words[0], words[1:]
+    if (
+        all(len(side) == 1 and re.fullmatch(r"[^\W_][\w-]*", side[0]) for side in first)
+        and sum(len(one) > 1 or len(other) > 1 for one, other in rest) > 0.9 * len(rest)
+        and not any(first[side][0] in pair[side] for pair in rest for side in (0, 1))
+    ):
+        notes.append(
+            f"text: the first pair is {pairs[0][0]!r} and {pairs[0][1]!r}; if that is a header, remove the line"
+        )
+    quoted = sum(any(len(text) > 1 and text[0] == text[-1] == '"' for text in pair) for pair in pairs)
+    if quoted > 0.01 * len(pairs):
+        notes.append(
+            f"text: in {counted(quoted, 'pairs')} a side stands in quotes; if a table (CSV) put them there, remove them"
+        )
+    return notes
+
+
 def references(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     """Group the translations of each source; if there are several, any of them is right.
 
@@ -233,20 +272,38 @@ def split_lines(data: bytes, name: str) -> list[str]:
     TextError
         If it is empty or not UTF-8.
     """
+    if other := _other_kind(data):
+        raise TextError(f"{name} is {other[0]}, expected text in UTF-8; convert it first with `{other[1]}`")
     data = data.removeprefix(codecs.BOM_UTF8)
     if not data:
         raise TextError(f"{name} is empty, expected lines of text")
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
+        line, zeros = data.count(b"\n", 0, error.start) + 1, [data[i::2].count(0) for i in (0, 1)]
+        likely = "LATIN1" if not any(zeros) else "UTF-16BE" if zeros[0] > zeros[1] else "UTF-16LE"
         raise TextError(
             f"{name}, line {line}: the byte 0x{data[error.start]:02X} is not UTF-8 there; save the file as UTF-8, for "
-            "example with `iconv -f LATIN1 -t UTF-8`, naming the encoding that it has now"
+            f"example with `iconv -f {likely} -t UTF-8`, naming the encoding that it has now"
         ) from error
     # str.splitlines would split at U+2028, U+0085 and others, which occur inside sentences
     lines = text.removesuffix("\n").split("\n")
     return [line.removesuffix("\r") for line in lines]
+
+
+def _other_kind(data: bytes) -> tuple[str, str] | None:
+    """Return what data is, and the command that makes text of it; None if it may be UTF-8."""
+    for first, kind in _OTHERS.items():
+        # all of bzip2's first bytes are letters, so it takes its next ones to know it
+        if data.startswith(first) and (first != b"BZh" or data[4:10] == b"1AY&SY"):
+            return kind
+    halves = data[::2], data[1::2]
+    controls = [len(half) - len(half.translate(None, _CONTROL)) for half in halves]
+    for name, high, low in (("UTF-16LE", 1, 0), ("UTF-16BE", 0, 1)):
+        # every second byte is the number of a script, and that of spaces is 0
+        if b"\0" in halves[high] and controls[high] >= 0.9 * len(halves[high]) and controls[low] <= len(data) / 4:
+            return "UTF-16", f"iconv -f {name} -t UTF-8"
+    return None
 
 
 def _tab_separated(path: Path) -> Pairs:
@@ -255,9 +312,14 @@ def _tab_separated(path: Path) -> Pairs:
         if not normalise_text(line):
             line = "\t"
         if line.count("\t") != 1:
+            advice = (
+                f"to keep the first two columns: `cut -f1,2 {shlex.quote(f'{path}')}`"
+                if "\t" in line
+                else "for one sentence a line give two files, one of each language"
+            )
             raise TextError(
                 f"{path}, line {number}: found {line.count(chr(9)) or 'no'} tabs, expected exactly one, between source "
-                "and target; for one sentence a line give two files, one of each language"
+                f"and target; {advice}"
             )
         source, _, target = line.partition("\t")
         pairs.append((source, target))

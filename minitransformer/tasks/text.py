@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from minitransformer.console import counted
-from minitransformer.data import comparable, read_parallel
+from minitransformer.data import comparable, read_parallel, remarks
 from minitransformer.data.text import Pairs
 from minitransformer.tasks.corpus import Corpus, Tokenisers, corpus_of_texts, hold_out, sha256_of
 from minitransformer.tasks.options import DataOptions
@@ -78,7 +78,7 @@ class _TextTask(Task):
             raise ValueError("found --valid-target without --valid-source, expected both")
         files = sha256_of(data.source, data.target, data.valid_source, data.valid_target)
         given = read_parallel(data.source, data.target)
-        notes = [f"text: {given.left_out}"]
+        notes = [f"text: {given.left_out}", *remarks(given.pairs)]
         if data.valid_source is None:
             train, valid = _hold_out_some(given.pairs, data.held_out, seed)
             notes.append(

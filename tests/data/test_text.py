@@ -1,4 +1,6 @@
+import bz2
 import gzip
+import lzma
 from hashlib import sha256
 
 import pytest
@@ -16,6 +18,7 @@ from minitransformer.data import (
     read_multi30k,
     read_parallel,
     references,
+    remarks,
 )
 
 # characters that some programs take for the end of a line
@@ -99,6 +102,55 @@ def test_files_that_are_not_there_or_hold_nothing(tmp_path):
         read_parallel(write(tmp_path / "blank", " \n"), there)
     with pytest.raises(TextError, match=r"blank: no pair has text on both sides"):
         read_parallel(tmp_path / "blank")
+
+
+TEXTS = {
+    "English": "a dog barks\n",
+    "French": "où est l’été ?\r\n",
+    "Russian": "собака лает на кота\n",
+    "Thai": "หมาเห่าแมวแล้วช้างก็มา\nช\n ช",
+    "Hindi": "कुत्ता भौंकता है\n",
+    "Arabic": "الكلب ينبح\n",
+    "Chinese": "狗在叫 猫\n",
+    "Korean": "개가 짖는다\n",
+}
+
+
+@pytest.mark.parametrize("encoding", ["UTF-16", "UTF-16LE", "UTF-16BE", "UTF-32"])
+@pytest.mark.parametrize("language", TEXTS)
+def test_other_encodings_of_unicode_are_named(tmp_path, language, encoding):
+    data = (TEXTS[language] * 20).encode(encoding)
+    for name, packed in (("plain", data), ("packed", gzip.compress(data))):
+        path = write(tmp_path / name, packed)
+        with pytest.raises(TextError, match=f"iconv -f {encoding} "):
+            read_parallel(path, path)
+
+
+@pytest.mark.parametrize(("data", "told"), [
+    (lzma.compress(b"a\tb\n"), "xz -d"), (bz2.compress(b"a\tb\n"), "bzip2 -d"), (b"\x28\xb5\x2f\xfd  ", "zstd -d"),
+    (b"PK\x03\x04  ", "zip"), (b"version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 1\n", "git lfs pull"),
+])  # fmt: skip
+def test_other_files_are_named(tmp_path, data, told):
+    with pytest.raises(TextError, match=told):
+        read_parallel(write(tmp_path / "text", data))
+
+
+def test_three_columns(tmp_path):
+    with pytest.raises(TextError, match=r"line 2: found 2 tabs.*cut -f1,2"):
+        read_parallel(write(tmp_path / "text", "a\tb\nc\td\te\n"))
+
+
+@pytest.mark.parametrize(("pairs", "told"), [
+    ([("fr", "wol")], "'fr' and 'wol'"), ([("English", "German")], "'English' and 'German'"),
+    ([("Non.", "Déet.")], None), ([("cat sat", "chat assis")], None),
+    ([('"a ""b"" c"', "d e"), ("a", '"b c"')], "2 pairs"), ([('say "no"', '"')], None),
+])  # fmt: skip
+def test_headers_and_quotes_are_pointed_out(pairs, told):
+    rest = [(f"the cat {i}", f"le chat {i}") for i in range(60)]
+    found = remarks([*pairs, *rest])
+    assert len(found) == (told is not None)
+    assert told is None or told in found[0]
+    assert not any("header" in note for note in remarks([*pairs, *(("cat", "chat"),) * 60]))
 
 
 def test_damaged_gzip(tmp_path):

@@ -584,6 +584,39 @@ def test_vocabularies_of_ctranslate2_are_for_both_sides_or_for_each(tmp_path):
     refuse("ctranslate2", folder, "source_vocabulary.txt")
 
 
+POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_pointer_of_git_lfs_is_named(tmp_path, kind):
+    for path in [*FOLDERS[kind](tmp_path / "there").iterdir()]:
+        data = path.read_bytes()
+        path.write_text(POINTER)
+        refuse(kind, tmp_path / "there", f"{path.name} is a pointer of Git LFS")
+        path.write_bytes(data)
+    if kind == "gpt2":
+        (tmp_path / "there" / "model.safetensors").unlink()
+        (tmp_path / "there" / "pytorch_model.bin").write_text(POINTER)
+        refuse(kind, tmp_path / "there", "pytorch_model.bin is a pointer of Git LFS")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_other_things_that_are_published_are_named(tmp_path, kind):
+    package = tmp_path / "translate-fr_en.argosmodel"
+    package.write_bytes(b"PK")
+    refuse(kind, package, "unzip")
+    (tmp_path / "fr_en" / "model").mkdir(parents=True)
+    (tmp_path / "fr_en" / "metadata.json").write_text("{}")
+    refuse(kind, tmp_path / "fr_en", "Argos")
+    adapter = tmp_path / "adapter"
+    adapter.mkdir()
+    (adapter / "adapter_config.json").write_text('{"base_model_name_or_path": "gpt2"}')
+    refuse(kind, adapter, "merge it into its base, 'gpt2'")
+    (tmp_path / "file").write_text("")
+    refuse(kind, tmp_path / "file", "is a file")
+    refuse(kind, tmp_path / ("x" * 300), "there is no folder")
+
+
 LETTERS = ("<blank>", "<s>", "</s>", *"abcdefghi", "<unk>")
 PARTS = ("<blank>", "<s>", "</s>", "a@@", *(f"b{i}" for i in range(8)), "<unk>")
 

@@ -46,7 +46,7 @@ import numpy as np
 
 from minitransformer.apps.exchange.model_bin import Variables, read_model_bin
 from minitransformer.apps.exchange.published import OurIds, Published, arrange, find_sinusoidal, read_pieces
-from minitransformer.apps.exchange.reading import Fields, read_tokens, shown
+from minitransformer.apps.exchange.reading import Fields, read_tokens, require_folder, shown
 from minitransformer.apps.exchange.writing import PROGRAMS
 from minitransformer.arrays import Array
 from minitransformer.data import PAD, SPECIALS, START, Characters, Tokeniser, Words
@@ -120,8 +120,7 @@ def read_ctranslate2(folder: Path) -> Published:
     MissingExtraError
         If there are sentencepiece models, but sentencepiece is not installed.
     """
-    if not folder.is_dir():
-        raise FileError(f"there is no folder {folder}; give the one that holds model.bin")
+    require_folder(folder, "give the one that holds model.bin")
     variables = Variables(read_model_bin(folder / "model.bin"))
     _check_specification(variables)
     special, epsilon = _special_tokens(folder, variables)

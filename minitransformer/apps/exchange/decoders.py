@@ -31,7 +31,7 @@ from minitransformer.apps.exchange.published import OurIds, Published, activatio
 from minitransformer.apps.exchange.reading import Fields, Tensors, read_weights, shown
 from minitransformer.apps.exchange.writing import PROGRAMS
 from minitransformer.arrays import Array
-from minitransformer.data import UNKNOWN, TokenizerJson, Vocabulary, order, read_tokenizer
+from minitransformer.data import START, UNKNOWN, TokenizerJson, Vocabulary, order, read_tokenizer
 from minitransformer.files import FileError, read_file
 from minitransformer.nn import ModelOptions
 from minitransformer.options import OptionError
@@ -104,12 +104,14 @@ def build_decoder(
         raise FileError(f"{where}: {error}") from error
     model = {**options, "dropout": 0.0, "output_bias": True, "start_token": begins}
     window = min(longest, LONGEST)
+    own_start = tokeniser.specials[START] is not None
+    never = ["the start token, as in <s>, is never written here; transformers may write it"] if own_start else []
     return Published(
         model={**model, "window": window, "dtype": take.dtype},
         state={name: np.require(array, requirements="C") for name, array in state.items()},
         source=tokeniser,
         target=tokeniser,
-        notes=[f"at most {window:,} tokens are read at a time"],
+        notes=[f"at most {window:,} tokens are read at a time", *never],
         decoder_only=True,
     )
 

@@ -45,7 +45,7 @@ import numpy as np
 from minitransformer import ops
 from minitransformer.apps.exchange.decoders import CLASSES, read_decoder
 from minitransformer.apps.exchange.published import OurIds, Published, activation_of, arrange, read_pieces
-from minitransformer.apps.exchange.reading import Fields, Tensors, read_ids, read_weights, shown
+from minitransformer.apps.exchange.reading import Fields, Tensors, read_ids, read_weights, require_folder, shown
 from minitransformer.apps.exchange.writing import PROGRAMS
 from minitransformer.arrays import Array, to_numpy
 from minitransformer.data import START
@@ -102,8 +102,7 @@ def read_huggingface(folder: Path) -> Published:
     MissingExtraError
         If sentencepiece is not installed.
     """
-    if not folder.is_dir():
-        raise FileError(f"there is no folder {folder}; give the one that holds config.json and model.safetensors")
+    require_folder(folder, "give the one that holds config.json and model.safetensors")
     config = Fields(folder / "config.json")
     for names in PROGRAMS["same-fields"]:
         config.agree(*names)

@@ -41,7 +41,7 @@ import numpy as np
 
 from minitransformer.apps.exchange.model_bin import ModelBin, Variables
 from minitransformer.apps.exchange.published import OurIds, Published, arrange, read_pieces
-from minitransformer.apps.exchange.reading import parse_yaml, shown
+from minitransformer.apps.exchange.reading import parse_yaml, require_folder, shown
 from minitransformer.apps.exchange.writing import PROGRAMS
 from minitransformer.arrays import Array
 from minitransformer.data import Tokeniser, Words, sentencepiece_model
@@ -94,8 +94,7 @@ def read_marian(folder: Path) -> Published:
     MissingExtraError
         If PyYAML is not installed, or there are sentencepiece models, but sentencepiece is not.
     """
-    if not folder.is_dir():
-        raise FileError(f"there is no folder {folder}; give the one that holds Marian's .npz and its vocabulary")
+    require_folder(folder, "give the one that holds Marian's .npz and its vocabulary")
     decoder = folder / "decoder.yml"
     rules = parse_yaml(decoder, read_file(decoder)) if decoder.exists() else {}
     path, vocabularies = _files(folder, rules)

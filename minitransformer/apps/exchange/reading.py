@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from copy import copy
 from importlib import import_module
+from os.path import exists, isdir, isfile
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,33 @@ from minitransformer.files import FileError, parse_json, read_file, read_json, r
 TYPES = ("F16", "F32", "F64", "BF16")
 """The number types of safetensors that are read; those of 16 bits with a long exponent become float32."""
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
+ADAPTER = "adapter_config.json"
 _NO_BREAKS = {0x85: "\U0010ff85", 0x2028: "\U0010f028", 0x2029: "\U0010f029"}
 """What YAML 1.1 takes for ends of lines, but Marian's library for characters, and private characters for them."""
 _BREAKS = {ord(private): chr(number) for number, private in _NO_BREAKS.items()}
 _MISSING: Any = object()
+
+
+def require_folder(folder: Path, holds: str) -> None:
+    """Raise a FileError unless there is a folder of a model; what else is published is named, with what to do.
+
+    ``holds`` says what its files are, for messages.
+    """
+    if folder.suffix == ".argosmodel" or (isdir(folder / "model") and exists(folder / "metadata.json")):
+        raise FileError(
+            f"{folder} is a package of Argos Translate, expected the model inside: if it is a file, unpack it with "
+            "`unzip`; copy its sentencepiece.model into its folder model, and `import ctranslate2` that folder"
+        )
+    if isfile(folder):
+        raise FileError(f"{folder} is a file, expected a folder; if it is an archive, unpack it; {holds}")
+    if not isdir(folder):
+        raise FileError(f"there is no folder {folder}; {holds}")
+    if exists(folder / ADAPTER) and not exists(folder / "config.json"):
+        base = Fields(folder / ADAPTER).values.get("base_model_name_or_path")
+        raise FileError(
+            f"{folder} is an adapter of PEFT, which has no model of its own, expected a whole model: merge it into its "
+            f"base, {shown(base)}, with PEFT's merge_and_unload(), and save that with save_pretrained()"
+        )
 
 
 class Fields:
@@ -222,6 +246,7 @@ def read_weights(folder: Path, model: str) -> tuple[Path, dict[str, Array]]:
         return index, found
     for name in PICKLES:
         if (folder / name).exists():
+            require_regular_file(folder / name, largest=None)
             quoted = f"{str(folder)!r}"
             script = f"from transformers import {model} as M; M.from_pretrained({quoted}).save_pretrained({quoted})"
             raise FileError(
