@@ -75,7 +75,8 @@ def test_tokens_are_read_as_yaml_writes_them(tmp_path):
 @pytest.mark.parametrize("text", [
     "# a comment\nmodels: [model.npz]   # one\nvocabs: ['vocab.yml', \"vocab.yml\"]\nbeam-size: 3\nnormalize: 0.5\n",
     "---\n'models':\n- 'model.npz'\nvocabs:\n    - \"vocab.yml\"\n\"beam-size\": '3'\nnormalize: !!float 0.5\n...\n",
-    "{models: model.npz, vocabs: vocab.yml, beam-size: 3, normalize: 0.5, word-penalty: 0.0, allow-unk: No, seed: 1}",
+    "models: model.npz\nvocabs: vocab.yml\nbeam-size: 3\nnormalize: 0.5\nallow-special: False\nmini-batch: 1\nseed: 1",
+    "{vocabs: vocab.yml, beam-size: 3, normalize: 0.5, word-penalty: 0.00, allow-unk: No, weights: [1.]}",
 ])  # fmt: skip
 def test_the_rules_may_be_any_yaml(tmp_path, text):
     folder = write_folder(tmp_path / "there")

@@ -54,8 +54,8 @@ ONLY = PROGRAMS["marian-options"]
 NORMS = {("n", "da", "n"): "pre", ("", "dan", ""): "post"}
 """What precedes a sub-layer, follows it, and follows the stack; the order of layer norm that it is here."""
 EPSILON = 1e-6
-NO = {"no": "false", "off": "false", "n": "false"}
-"""Other words for false in Marian's files."""
+NO = ("false", "no", "off", "n")
+"""The words for false in Marian's files."""
 Settings = Mapping[str, str | list[str]]
 """What a file of YAML holds."""
 
@@ -199,9 +199,15 @@ def _require(path: Path, settings: Settings, allowed: Mapping[str, Sequence[str]
     """Raise a FileError unless each option is missing, or has one of the values that ours can compute."""
     for name, values in allowed.items():
         found = _texts(settings.get(name, values[0])) or [""]
-        simple = [NO.get(one.lower(), one.removesuffix(".0")) for one in found]
-        if simple[1:] or simple[0] not in values:
+        if found[1:] or _simple(found[0]) not in values:
             raise _error(path, settings, name, f"{' or '.join(map(repr, values))}: ours has nothing else")
+
+
+def _simple(value: str) -> str:
+    """Return a value as the tables of ``programs.toml`` spell it."""
+    if value.lower() in NO:
+        return "false"
+    return f"{float(value):g}" if re.fullmatch(r"[0-9]+(\.[0-9]*)?|\.[0-9]+", value) else value
 
 
 def _error(path: Path, settings: Settings, name: str, expected: str) -> FileError:
