@@ -4,7 +4,7 @@ Sentencepiece replaces the longest match at each position, once and from left to
 sorts combining marks, however many there are, which no list of such rules does for all texts. The rules do it for
 
 - every character, and every letter that Unicode has in one piece, in whatever pieces it is written;
-- letters with up to two marks, in any order, if the marks occur in the model's characters.
+- letters with two marks, in any order, if the letter and the marks occur in the model's characters.
 """
 
 from __future__ import annotations

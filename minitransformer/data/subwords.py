@@ -62,8 +62,8 @@ class Bpe(Tokeniser):
     def normalising_model(self) -> bytes:
         """Return the model with rules that normalise a text as `encode` does, for programs that have only the model.
 
-        A letter that carries three combining marks or more may be normalised otherwise, and so may marks that are not
-        in the model; one that was trained elsewhere with rules of its own is returned as it is.
+        A letter that carries three combining marks or more may be normalised otherwise, and so may one with two, if it
+        or one of them is not in the model. A model with rules of its own, trained elsewhere, is returned as it is.
         """
         characters = {character for piece in self.tokens[len(SPECIALS) + 1 :] for character in piece}
         return with_rules(_sentencepiece(), self.model, characters)
