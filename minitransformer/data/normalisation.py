@@ -48,7 +48,8 @@ def _replaced(text: str, rules: dict[str, str], longest: int) -> str:
 def _spellings(characters: Iterable[str], known: set[str]) -> Iterator[str]:
     """Yield texts that may need a rule: letters with their marks in pieces."""
     pieces = {one: parts for one in characters if (parts := normalize("NFD", one)) != one}
-    letters, joined = {*pieces}, {one for one in pieces if combining(one)}
+    letters = {one for one in pieces if not one.isspace()}
+    joined = {one for one in pieces if combining(one)}
     for one, parts in pieces.items():
         if normalize("NFC", one) != one:
             continue

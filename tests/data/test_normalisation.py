@@ -49,7 +49,7 @@ def test_every_letter_in_pieces(both):
 
 def test_known_letters_with_two_known_marks(both):
     _, theirs = both
-    for letter, (one, other) in product(LETTERS, product(MARKS, repeat=2)):
+    for letter, (one, other) in product([*LETTERS, *SPACES], product(MARKS, repeat=2)):
         for text in (letter + one + other, unicodedata.normalize("NFC", letter + one) + other, f" {one}{other}"):
             assert theirs.normalize(f"b{text}") == f"▁{normalise_text(f'b{text}')}".replace(" ", "▁"), ascii(text)
 
