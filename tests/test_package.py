@@ -84,6 +84,19 @@ assert COMMANDS["train"].__doc__ == COMMANDS.docstring("train") and "numpy" in s
     assert "measure a trained model" in shown
 
 
+@pytest.mark.parametrize("command", ["attention", "evaluate", "translate", "write"])
+def test_what_opens_a_run_loads_neither_the_checker_nor_the_exercises(command):
+    """Their functions take part only with --with, or in a run that they trained."""
+    code = f"""
+import sys
+from minitransformer.apps.cli import main
+assert main({[command, "missing", *["text"] * (command != "evaluate")]}) == 2
+found = {{name.split(".")[1] for name in sys.modules if name.startswith("minitransformer.")}}
+assert "testing" not in found and "minitransformer.apps.learn" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 @pytest.mark.numpy_only("the files are the same")
 def test_an_installed_package_may_have_compiled_files_in_every_folder(tmp_path):
     """``pip install`` compiles all files, those of the exercises too, which nothing imports from there."""

@@ -35,6 +35,7 @@ from minitransformer.training.provenance import Provenance as Provenance
 from minitransformer.training.provenance import check_data as check_data
 from minitransformer.training.resuming import has_ended as has_ended
 from minitransformer.training.resuming import resume as resume
+from minitransformer.training.run import OWN_PARTS as OWN_PARTS
 from minitransformer.training.run import RunFolder as RunFolder
 from minitransformer.training.scores import Share as Share
 from minitransformer.training.state import TrainingState as TrainingState

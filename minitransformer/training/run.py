@@ -14,6 +14,7 @@
 ``history/``             the weights alone at 20 steps or more, to watch training later; of large models there are none
 ``best.safetensors``     the best weights on held-out pairs during training
 ``average.safetensors``  the mean of the last checkpoints' weights, if requested
+``parts.json``           which parts of the model were a learner's own functions, if any were
 ``adaptation.json``      the scores of a model before and after it was trained on; until the end, those before
 ``*.png``                pictures
 =======================  ================================================================================
@@ -55,6 +56,7 @@ SETTING_UP = CONFIGURATION + durable.PARTIAL
 PAIRS, TEXT = HELD_OUT = ("held_out.tsv", "held_out.txt")
 """The file with what is held out: one of these."""
 VOCABULARY, DATA, ADAPTATION = "vocabulary.json", "data.json", "adaptation.json"
+OWN_PARTS = "parts.json"
 DERIVED = (VOCABULARY, *HELD_OUT, DATA)
 """The files that are computed from the configuration."""
 

@@ -186,7 +186,7 @@ def test_what_is_said_of_the_parts_of_a_run(tmp_path, monkeypatch, capsys, size,
     given = {"own": Path(own)} if own else {}
     ranks = SimpleNamespace(size=size, first=lambda call: call())
     try:
-        found = own_parts._parts_of_run(argparse.Namespace(run="run", ranks=ranks, **given), needed)
+        found = own_parts.parts_of_run(argparse.Namespace(run="run", ranks=ranks, **given), needed)
         ending = found if found == "in place" else "the engine's"
     except UsageError as error:
         ending = f"{error}"

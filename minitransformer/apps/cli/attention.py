@@ -12,7 +12,7 @@ from contextlib import nullcontext
 
 from minitransformer.apps.cli.options import refusing
 from minitransformer.apps.cli.output_paths import check_writable, writing
-from minitransformer.apps.cli.own_parts import with_parts_of_run
+from minitransformer.apps.cli.parts_of_run import with_parts_of_run
 from minitransformer.apps.cli.pictures import translate_with_maps
 from minitransformer.apps.cli.run_options import load_chosen
 

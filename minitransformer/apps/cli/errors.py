@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from minitransformer.console import spell_out
 
 LONGEST = 1000
@@ -18,3 +20,8 @@ def one_line(message: object) -> str:
     if len(text) > LONGEST:
         text = f"{text[: LONGEST // 2]} ... {text[-LONGEST // 2 :]}"
     return spell_out(text)
+
+
+def note(message: str) -> None:
+    """Print a note to standard error."""
+    print(f"note: {one_line(message)}", file=sys.stderr, flush=True)

@@ -10,7 +10,7 @@ import argparse
 
 from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.cli.options import refusing
-from minitransformer.apps.cli.own_parts import with_parts_of_run
+from minitransformer.apps.cli.parts_of_run import with_parts_of_run
 from minitransformer.apps.cli.processes import spread_over_cores
 from minitransformer.apps.cli.progress import describe_scores, describe_weights, percent
 from minitransformer.apps.cli.run_options import check_beam, choose_beam, load_chosen

@@ -21,7 +21,7 @@ from urllib.parse import quote
 from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.cli.options import refusing
 from minitransformer.apps.cli.output_paths import check_writable, writing
-from minitransformer.apps.cli.own_parts import with_parts_of_run
+from minitransformer.apps.cli.parts_of_run import with_parts_of_run
 from minitransformer.apps.cli.run_options import load_chosen
 from minitransformer.arrays import blas
 from minitransformer.training import RunFolder

@@ -10,7 +10,7 @@ import argparse
 from functools import partial
 
 from minitransformer.apps.cli.options import refusing
-from minitransformer.apps.cli.own_parts import with_parts_of_run
+from minitransformer.apps.cli.parts_of_run import with_parts_of_run
 from minitransformer.apps.cli.results import run_experiment
 from minitransformer.apps.cli.run_options import load_chosen
 from minitransformer.apps.paper.heads import held_out_groups, measure_heads

@@ -5,17 +5,17 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial, wraps
+from functools import partial
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import NamedTuple
 
-from minitransformer.apps.cli.errors import UsageError
+from minitransformer.apps.cli.errors import UsageError, note
 from minitransformer.apps.cli.model_drawing import draw_model
 from minitransformer.apps.cli.options import refusing
-from minitransformer.apps.cli.progress import note, percent
+from minitransformer.apps.cli.progress import percent
 from minitransformer.apps.learn import find, find_folder, model
 from minitransformer.apps.learn.child import Ended
 from minitransformer.apps.learn.model import PARTS, Box, Parts, Setting, Trial
@@ -24,8 +24,6 @@ from minitransformer.console import fill
 from minitransformer.data import all_batches
 from minitransformer.sharding import ALONE
 from minitransformer.training import RunFolder, Trainer
-
-Command = Callable[[argparse.Namespace], int]
 
 
 class Choice(NamedTuple):
@@ -186,28 +184,8 @@ def compare(wrong: RunFolder, right: RunFolder, names: Sequence[str]) -> None:
     print(f"the curves are in {wrong.path / 'with-and-without.png'}")
 
 
-def with_parts_of_run(needed: bool = False) -> Callable[[Command], Command]:
-    """Let a command that opens a run use the functions that trained it.
-
-    Parameters
-    ----------
-    needed : bool
-        Whether the engine's functions will not do in their place, as in the middle of a training.
-    """
-
-    def change(run: Command) -> Command:
-        @wraps(run)
-        def run_with_parts(args: argparse.Namespace) -> int:
-            with _parts_of_run(args, needed):
-                return run(args)
-
-        return run_with_parts
-
-    return change
-
-
-def _parts_of_run(args: argparse.Namespace, needed: bool) -> AbstractContextManager[None]:
-    """Return a context in which a run's own functions are in place, after saying so."""
+def parts_of_run(args: argparse.Namespace, needed: bool) -> AbstractContextManager[None]:
+    """Return a context in which a run's own functions are in place, after saying so; see `with_parts_of_run`."""
     ranks = getattr(args, "ranks", ALONE)
     kept = ranks.first(lambda: model.read_record(args.run))
     if kept and ranks.size > 1:

@@ -48,11 +48,6 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min" if minutes < 1440 else f"{seconds / 86400:,.1f} days"
 
 
-def note(message: str) -> None:
-    """Print a note to standard error."""
-    print(f"note: {one_line(message)}", file=sys.stderr, flush=True)
-
-
 def train(trainer: Trainer, folder: RunFolder, command: str) -> int:
     """Train to the end and show the progress; return the exit status."""
     if not trainer.finished:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import argparse
 
-from minitransformer.apps.cli.own_parts import with_parts_of_run
-from minitransformer.apps.cli.progress import note, train
+from minitransformer.apps.cli.errors import note
+from minitransformer.apps.cli.parts_of_run import with_parts_of_run
+from minitransformer.apps.cli.progress import train
 from minitransformer.arrays import backend
 from minitransformer.training import RunFolder, has_ended, lock_folder, resume
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from minitransformer.apps.cli.errors import UsageError
+from minitransformer.apps.cli.errors import UsageError, note
 from minitransformer.apps.cli.options import with_flags
-from minitransformer.apps.cli.progress import note
 from minitransformer.decoding import PAPER, SearchOptions
 from minitransformer.options import OptionError
 from minitransformer.sharding import ALONE

@@ -12,7 +12,7 @@ from typing import Any
 
 from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.cli.options import flag_of, with_flags
-from minitransformer.apps.cli.own_parts import with_parts_of_run
+from minitransformer.apps.cli.parts_of_run import with_parts_of_run
 from minitransformer.apps.cli.run_options import load_chosen
 from minitransformer.decoding import SamplingOptions
 from minitransformer.options import OptionError
