@@ -72,7 +72,10 @@ def test_no_line_is_wider_than_the_terminal(in_a_terminal, measured, monkeypatch
         "cli.text_runs.TEXTS": 2,
         "cli.text_runs.LENGTH": 50,
     }
-    stand_ins |= {"plots.attention_maps": lambda *_, **__: None, "explorer.saved._difference": lambda *_: {}}
+    stand_ins |= {
+        "plots.attention_maps": lambda *given, **_: given[3].write_bytes(b""),
+        "explorer.saved._difference": lambda *_: {},
+    }
     for name, stand_in in stand_ins.items():
         monkeypatch.setattr(f"minitransformer.apps.{name}", stand_in)
     monkeypatch.setattr("tqdm.std.time", itertools.count().__next__)  # so slow that all progress bars are drawn
