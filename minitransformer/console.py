@@ -1,4 +1,4 @@
-"""Output streams: they accept every character; a terminal obeys none that was brought, and its lines fit its width."""
+"""Output streams: every character can be printed, control characters are shown instead of obeyed, and lines fit."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 import shutil
 import sys
 import textwrap
+from collections.abc import Iterable
 from typing import TextIO
 from unicodedata import east_asian_width
 
@@ -108,6 +109,12 @@ def fill(text: str, first: str = "", rest: str = "") -> str:
     """Return a paragraph in lines of at most 78 columns, the first and the rest indented; no word is broken."""
     wrapper = textwrap.TextWrapper(WIDTH, spread(first), rest, break_long_words=False, break_on_hyphens=False)
     return gather(wrapper.fill(spread(text)))
+
+
+def mismatch(missing: Iterable[str], unknown: Iterable[str]) -> str:
+    """Return which names are missing and which are unknown, in words."""
+    found = {"missing": sorted(missing), "unknown": sorted(unknown)}
+    return "; ".join(f"{what}: {', '.join(names)}" for what, names in found.items() if names)
 
 
 def counted(number: int, nouns: str) -> str:

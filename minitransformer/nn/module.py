@@ -10,6 +10,7 @@ import numpy as np
 
 from minitransformer.arrays import Array, asarray, is_whole, to_numpy
 from minitransformer.autograd import Tensor
+from minitransformer.console import mismatch
 from minitransformer.stand_ins import in_this_thread, replaceable, standing_in
 
 
@@ -133,10 +134,7 @@ class Module:
         parameters = dict(self.named_parameters())
         missing, unknown = parameters.keys() - state.keys(), state.keys() - parameters.keys()
         if missing or unknown:
-            raise ValueError(
-                f"load_state_dict: the state does not belong to this model: "
-                f"missing {sorted(missing) or 'nothing'}, unknown {sorted(unknown) or 'nothing'}"
-            )
+            raise ValueError(f"load_state_dict: these are not the weights of this model; {mismatch(missing, unknown)}")
         values = {}
         for name, parameter in parameters.items():
             value = (

@@ -173,7 +173,7 @@ class Configuration(Options):
         if configuration.training.shares is None:  # as in runs of earlier versions
             configuration = configuration.changed(shares=configuration.training.workers)
         if (length := configuration.training.length) != "steps":
-            raise ValueError(f"found {length}, expected a number of steps, which a run has from its beginning")
+            raise ValueError(f"found {length}, expected steps: a run records how many steps it has")
         configuration.build_task()
         return configuration
 

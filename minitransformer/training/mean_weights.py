@@ -54,7 +54,9 @@ class MeanWeights:
     def load_state_dict(self, model: Model, state: dict[str, Array], steps: int) -> None:
         """Load a mean from ``state_dict``; the model's own weights must be loaded afterwards."""
         if bool(state) != bool(steps):
-            raise ValueError(f"averaged is {steps}, but it holds {len(state)} arrays of a mean")
+            raise ValueError(
+                f"the checkpoint says that weights of {steps} steps were averaged, but holds {len(state)} averages"
+            )
         if state:
             model.load_state_dict(state)
             self.values[...] = self._optimiser.values[self._optimiser.buffer.own]

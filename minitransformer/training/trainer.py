@@ -404,7 +404,7 @@ class Trainer:
                 raise ValueError(f"step is {state.step}, but step_count is {self.optimiser.step_count}")
             self.model.rng.bit_generator.state = state.dropout
             if self.model.rng.bit_generator.state != state.dropout:
-                raise ValueError("dropout is not the state of random numbers")
+                raise ValueError("the state of the random numbers for dropout is damaged")
         self.step, self.seconds, self.tokens = state.step, state.seconds, state.tokens
         self.waited, self._losses = state.waited, Losses(state.losses)
         if not c.averaged_at(self.step):  # steps were added, so the last ones are still to come

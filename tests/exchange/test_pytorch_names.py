@@ -46,11 +46,11 @@ def test_missing_and_unknown_names_are_refused(convert):
     for name in list(state):
         if name in ("source_embedding.weight", "target_embedding.weight", "generator.weight"):
             continue  # one of the three is enough
-        with pytest.raises(ValueError, match=f"{convert.__name__}: .* missing .*'{name}'"):
+        with pytest.raises(ValueError, match=f"{convert.__name__}: .* missing: .*{name}"):
             convert({other: array for other, array in state.items() if other != name}, 2)
     with pytest.raises(ValueError, match=r"unknown \['encoder.layers.0.extra'\]"):
         convert(state | {"encoder.layers.0.extra": np.zeros(1)}, 2)
-    with pytest.raises(ValueError, match=r"missing .*source_embedding"):
+    with pytest.raises(ValueError, match=r"missing: .*source_embedding"):
         convert({}, 2)
     for heads in (0, 4):
         with pytest.raises(ValueError, match=f"{convert.__name__}: .*{heads}"):
@@ -97,7 +97,7 @@ def test_biases_that_the_model_lacks_are_zero():
 
 
 @pytest.mark.parametrize(("options", "back", "word"), [
-    ({"final_norm": True}, {}, "final_norm=True"), ({}, {"final_norm": True}, "missing .*norm"),
+    ({"final_norm": True}, {}, "final_norm=True"), ({}, {"final_norm": True}, "missing: .*norm"),
     ({"norm": "pre"}, {}, "norm='pre'"), ({"share_embeddings": False}, {}, "share_embeddings='target' or False"),
     ({"target_vocab": 9}, {"share_embeddings": "all"}, "differ"),
 ])  # fmt: skip

@@ -42,6 +42,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minitransformer.arrays import Array, to_numpy
+from minitransformer.console import mismatch
 from minitransformer.nn import ModelOptions, check_sizes
 
 
@@ -274,12 +275,10 @@ def _lay_out(array: Any, transposed: bool) -> Array:
 
 
 def _check_names(function: str, needed: set[str], found: set[str], known: set[str] | None = None) -> None:
-    missing, unknown = sorted(needed - found), sorted(found - (known or needed))
-    if missing or unknown:
+    if names := mismatch(needed - found, found - (known or needed)):
         raise ValueError(
-            f"{function}: the state is not that of such a model: missing {missing or 'nothing'}, "
-            f"unknown {unknown or 'nothing'}; the names that are expected are in the documentation of "
-            "minitransformer.apps.exchange.pytorch_names"
+            f"{function}: these are not the weights of such a model; {names}; the names that are expected are in the "
+            "documentation of minitransformer.apps.exchange.pytorch_names"
         )
 
 
