@@ -48,7 +48,7 @@ def test_missing_and_unknown_names_are_refused(convert):
             continue  # one of the three is enough
         with pytest.raises(ValueError, match=f"{convert.__name__}: .* missing: .*{name}"):
             convert({other: array for other, array in state.items() if other != name}, 2)
-    with pytest.raises(ValueError, match=r"unknown \['encoder.layers.0.extra'\]"):
+    with pytest.raises(ValueError, match=r"unknown: encoder.layers.0.extra"):
         convert(state | {"encoder.layers.0.extra": np.zeros(1)}, 2)
     with pytest.raises(ValueError, match=r"missing: .*source_embedding"):
         convert({}, 2)
