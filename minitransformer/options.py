@@ -209,6 +209,8 @@ def _fault(value: Any, kind: Any, limits: Mapping[str, Any]) -> str | None:
         return None if fits else f"one of {', '.join(map(str, limits['choices']))}"
     if not any(_fits(value, one) for one in kinds):
         return " or ".join(map(_words, kinds))
+    if limits.get("path"):
+        return next(filter(None, map(fault_of_path, [value] if isinstance(value, str) else value)), None)
     if not isinstance(value, _NUMBERS):
         return None
     low, high, above, below = (limits.get(name) for name in ("at_least", "at_most", "above", "below"))
@@ -224,6 +226,17 @@ def _fault(value: Any, kind: Any, limits: Mapping[str, Any]) -> str | None:
         if limit is not None and math.isfinite(limit)
     ]
     return " and ".join(words if finite else [*words, "finite"])
+
+
+def fault_of_path(path: str) -> str | None:
+    """Return the expected kind of path, or None if a run folder can record it, and a file can have it."""
+    if "\0" in path:
+        return "a path without the character U+0000"
+    try:
+        path.encode("utf-8")
+    except UnicodeEncodeError:
+        return "a path in UTF-8, which a run folder can record (rename it, or set LC_ALL=C.UTF-8)"
+    return None
 
 
 _WORDS = {int: "a whole number", float: "a number", str: "a text", bool: "true or false", object: "a value"}

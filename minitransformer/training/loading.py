@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice, takewhile
@@ -259,7 +260,7 @@ def load_start(configuration: Configuration, ranks: Ranks = ALONE) -> TrainedRun
     try:
         starts(path)
         start = load(path, ranks=ranks)
-    except RunError as error:
+    except (RunError, OSError) as error:  # an OSError for a name that is too long
         raise RunError(f"cannot open {path}, the run that another begins with: {error}; {advice}") from error
     if (found := digest_of(start.model)) == (wanted := configuration.start_digest or found):
         return start
@@ -281,9 +282,9 @@ def starts(path: Path | str) -> list[Path]:
     RunError
         If a configuration cannot be read, or a run needs itself.
     """
-    found = [Path(path).resolve()]
+    found = [Path(os.path.realpath(path))]  # Path.resolve raises a RuntimeError for a link to itself
     while (configuration := RunFolder(found[-1]).configuration()).training.lora is not None:
-        other = Path(str(configuration.start)).resolve()
+        other = Path(os.path.realpath(str(configuration.start)))
         if other in found:
             raise RunError(f"found {other} as the start of itself in configuration.json, expected another run")
         found.append(other)

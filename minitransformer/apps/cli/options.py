@@ -14,7 +14,7 @@ from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.cli.parser import path
 from minitransformer.files import read_json, read_toml
 from minitransformer.nn import Transformer
-from minitransformer.options import Declaration
+from minitransformer.options import Declaration, fault_of_path
 from minitransformer.tasks import TASKS, build, recipe_file, recipe_names
 from minitransformer.training import LENGTHS, Configuration, TrainedRun, continue_from
 
@@ -170,7 +170,9 @@ def read_configuration(args: argparse.Namespace, start: TrainedRun | None = None
     if given.keys() & {*LENGTHS}:
         values = {name: value for name, value in values.items() if name not in LENGTHS}
     if start:
-        configuration = continue_from(start, task, given).changed(start=os.path.abspath(args.start))
+        if wanted := fault_of_path(place := os.path.abspath(args.start)):
+            raise ValueError(f"--from must be {wanted}, found {place}")
+        configuration = continue_from(start, task, given).changed(start=place)
     else:
         configuration = Configuration.of_task(task, **(values | given))
     decided = given.keys() & {"schedule", "valid_source", "data"}  # they may switch off others in the file

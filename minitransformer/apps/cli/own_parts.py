@@ -22,6 +22,7 @@ from minitransformer.apps.learn.model import PARTS, Box, Parts, Setting, Trial
 from minitransformer.arrays import backend
 from minitransformer.console import fill
 from minitransformer.data import all_batches
+from minitransformer.options import fault_of_path
 from minitransformer.sharding import ALONE
 from minitransformer.training import RunFolder, Trainer
 
@@ -59,6 +60,8 @@ def _folder(args: argparse.Namespace) -> Path:
         raise UsageError(f"--with needs NumPy, found {backend()}: exercises are in NumPy; leave out --backend")
     if not own.is_dir():
         raise UsageError(f"--with: there is no folder {own}; `minitransformer learn` makes my-exercises")
+    if wanted := fault_of_path(f"{own.resolve()}"):
+        raise UsageError(f"--with must be {wanted}, found {own}")
     return own
 
 

@@ -7,6 +7,7 @@ Without arguments: numbers in words from English to German, on the CPU, in about
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 
 from minitransformer import training
@@ -32,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
         configuration = read_configuration(args, start)
         if hasattr(args, "out"):
             ranks.first(lambda: training.check_free(args.out, args.overwrite))
-            if start and Path(args.out).resolve() in ranks.first(lambda: training.starts(args.start)):
+            if start and Path(os.path.realpath(args.out)) in ranks.first(lambda: training.starts(args.start)):
                 raise ValueError(f"found {args.out} in --out, which --from {args.start} needs; choose another --out")
         trainer = Trainer(configuration, ranks=ranks, fork=True, start=start)
     trial = try_own_parts(choice, trainer, args.anyway) if choice else None
