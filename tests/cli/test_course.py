@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from test_files import BAD_TOML
 
 from minitransformer.apps.cli import main
 from minitransformer.apps.learn import find
@@ -139,6 +140,24 @@ def test_an_impossible_weight_is_refused(refused, week_5, weight):
     message = refused("course", "--grade", "class", "--weights", "weights.toml")
     assert "--weights: weights.toml" in message
     assert not weight or "xavier" in message
+
+
+@pytest.mark.parametrize("name", BAD_TOML)
+def test_weights_that_are_no_toml_are_refused(refused, week_5, name):
+    Path("weights.toml").write_bytes(BAD_TOML[name][0])
+    assert "--weights: weights.toml" in refused("course", "--grade", "class", "--weights", "weights.toml")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+def test_weights_may_begin_with_a_byte_order_mark(told, week_5, encoding):
+    Path("weights.toml").write_text("xavier = 9.25\n", encoding=encoding)
+    grade(told, "--week", "5", "--out", "table.csv", "--weights", "weights.toml")
+    total = sum((weights_of([find(name) for name in week_5]) | {"xavier": 9.25}).values())
+    assert f",{total}," in Path("table.csv").read_text(encoding="utf-8-sig")
+
+
+def test_a_deadline_that_no_clock_shows_is_refused(refused, week_5):
+    assert "--deadline" in refused("course", "--grade", "class", "--deadline", "0001-01-01")
 
 
 @pytest.mark.parametrize("option", ["week 3", "json x", "partial", "seconds 3", "weights w", "feedback f"])

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import tomllib
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
@@ -23,7 +22,7 @@ from minitransformer.apps.learn.course import weeks, write_plan
 from minitransformer.apps.learn.language import LANGUAGES, said
 from minitransformer.console import fill, gather, spread
 from minitransformer.durable import check_makeable
-from minitransformer.files import read_file, reason
+from minitransformer.files import read_toml, reason
 
 add_arguments = add_language
 CHOICES = {"lang": LANGUAGES}
@@ -115,8 +114,9 @@ def _read_weights(args: argparse.Namespace, exercises: Sequence[Exercise]) -> di
     """Return the weights of the teacher's own file."""
     if not hasattr(args, "weights"):
         return {}
+    with refusing(args, before="--weights: "):
+        given = read_toml(args.weights)
     with refusing(args, (LookupError, ValueError), before=f"--weights: {args.weights}: "):
-        given = tomllib.loads(read_file(args.weights, grading.LARGEST).decode())
         weights = {find(name).name: weight for name, weight in given.items()}
         for name, weight in weights.items():
             if not isinstance(weight, int | float) or not 0 <= weight < 1000:

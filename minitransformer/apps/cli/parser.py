@@ -101,10 +101,12 @@ def path(text: str) -> Path:
 
 
 def time(text: str) -> datetime:
-    """Return a time from the command line."""
+    """Return a time from the command line, which the system can count in seconds since 1970."""
     try:
-        return datetime.fromisoformat(text)
-    except ValueError as error:
+        found = datetime.fromisoformat(text)
+        found.timestamp()
+        return found
+    except (ValueError, OverflowError, OSError) as error:
         raise argparse.ArgumentTypeError(f"found {text!r}, expected a time such as 2026-11-30T23:59") from error
 
 
