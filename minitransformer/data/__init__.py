@@ -39,6 +39,7 @@ from minitransformer.data.tokenisers import tokenisers_from_json as tokenisers_f
 from minitransformer.data.tokenisers import tokenisers_to_json as tokenisers_to_json
 from minitransformer.data.tokenisers import train_tokeniser as train_tokeniser
 from minitransformer.data.tokenisers import train_tokenisers as train_tokenisers
+from minitransformer.data.tokenizer_json import TokenizerError as TokenizerError
 from minitransformer.data.tokenizer_json import TokenizerJson as TokenizerJson
 from minitransformer.data.tokenizer_json import order as order
 from minitransformer.data.tokenizer_json import read_tokenizer as read_tokenizer

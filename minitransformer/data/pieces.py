@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Any, Self
 
 from minitransformer.data.subwords import model_of, sentencepiece_model
-from minitransformer.data.tokens import UNKNOWN, UNKNOWN_TOKEN, Tokeniser, field, require_unknown
+from minitransformer.data.tokens import UNKNOWN, UNKNOWN_TOKEN, Tokeniser, field, replace_halves, require_unknown
 from minitransformer.data.vocabulary import Vocabulary
 
 
@@ -44,6 +44,7 @@ class Pieces(Tokeniser):
 
     def encode(self, text: str) -> list[int]:
         """Turn a text into ids; pieces that are not in the vocabulary become ``<unk>``."""
+        text = replace_halves(text)
         code, end, rest = text.partition("<<") if text.startswith(">>") else ("", "", text)
         if not end:
             return self.vocabulary.encode(self._processor.encode(text, out_type=str), self.unknown)

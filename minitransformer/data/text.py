@@ -18,7 +18,7 @@ from minitransformer.files import FileError, read_file
 Pairs = list[tuple[str, str]]
 
 # half characters, which no file in UTF-8 can hold; sentencepiece's sign for a space
-_HALVES = re.compile("[\ud800-\udfff]")
+HALVES = re.compile("[\ud800-\udfff]")
 _SPACE = "▁"
 # Unicode's default-ignorable characters, except those that change what is seen: U+200C and U+200D, which part and join
 # letters, variation selectors, and the tags of flags
@@ -65,7 +65,7 @@ def normalise_text(text: str) -> str:
         It looks the same, and normalising it again changes nothing.
     """
     composed = unicodedata.normalize("NFC", text)
-    return " ".join(_HALVES.sub("\ufffd", composed).replace(_SPACE, " ").split())
+    return " ".join(HALVES.sub("\ufffd", composed).replace(_SPACE, " ").split())
 
 
 def comparable(text: str) -> str:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from itertools import takewhile
 from typing import Any, Self
 
 from minitransformer.data.extras import MissingExtraError
-from minitransformer.data.tokens import UNKNOWN, Tokeniser, field
+from minitransformer.data.tokens import UNKNOWN, Tokeniser, field, replace_halves
 from minitransformer.data.vocabulary import END, SPECIALS, Vocabulary
+from minitransformer.files import FileError
 
 MOST_BYTES = 4
 """The most bytes of a character, so the most tokens before its text is known."""
@@ -22,10 +24,44 @@ def order(size: int, specials: Sequence[int | None]) -> list[int]:
     return [-1 if one is None else one for one in specials] + [i for i in range(size) if i not in specials]
 
 
+class TokenizerError(FileError):
+    """The package tokenizers has failed with a ``tokenizer.json``, which is damaged or does not fit the text."""
+
+
+class _Tokenizer:
+    """A tokenizer of the package whose errors are TokenizerErrors."""
+
+    def __init__(self, found: Any) -> None:
+        self._found = found
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._found, name)
+        if not callable(value):
+            return value
+
+        def call(*arguments: Any, **options: Any) -> Any:
+            with _refusing(f"this tokenizer.json cannot {name.replace('_', ' ')}"):
+                return value(*arguments, **options)
+
+        return call
+
+
+@contextmanager
+def _refusing(before: str) -> Iterator[None]:
+    """Turn errors of the package into TokenizerErrors: it raises Exception itself, and panics, which are none."""
+    try:
+        yield
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        raise TokenizerError(f"{before}: {error}") from error
+
+
 class TokenizerJson(Tokeniser):
     """Tokens of a ``tokenizer.json``, such as the byte-level pairs of GPT-2, with the specials first.
 
-    Nothing is normalised but what the file says, and no special token is added.
+    Nothing is normalised but what the file says, and no special token is added. What the package cannot read or write
+    with this file is a `TokenizerError`.
 
     Parameters
     ----------
@@ -79,7 +115,8 @@ class TokenizerJson(Tokeniser):
 
     def encode(self, text: str) -> list[int]:
         """Turn a text into ids."""
-        return [self.ours.get(i, UNKNOWN) for i in self._tokenizer.encode(text, add_special_tokens=False).ids]
+        found = self._tokenizer.encode(replace_halves(text), add_special_tokens=False)
+        return [self.ours.get(i, UNKNOWN) for i in found.ids]
 
     def decode(self, ids: Iterable[int]) -> str:
         """Turn ids into text."""
@@ -120,11 +157,11 @@ class TokenizerJson(Tokeniser):
 
 
 def read_tokenizer(model: str) -> Any:
-    """Return the tokenizer of a ``tokenizer.json``.
+    """Return the tokenizer of a ``tokenizer.json``, whose errors are TokenizerErrors.
 
     Raises
     ------
-    ValueError
+    TokenizerError
         If the text is none.
     MissingExtraError
         If tokenizers is not installed.
@@ -133,10 +170,8 @@ def read_tokenizer(model: str) -> Any:
         tokenizers = import_module("tokenizers")
     except ImportError as error:
         raise MissingExtraError("a tokenizer.json", "tokenizers", "models") from error
-    try:
+    with _refusing("this is no tokenizer.json"):
         found = tokenizers.Tokenizer.from_str(model)
-    except Exception as error:  # the package raises Exception itself
-        raise ValueError(f"this is no tokenizer.json: {error}") from error
     found.no_padding()
     found.no_truncation()
-    return found
+    return _Tokenizer(found)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
-from minitransformer.data.text import normalise_text
+from minitransformer.data.text import HALVES, normalise_text
 from minitransformer.data.vocabulary import SPECIALS, Vocabulary
 
 UNKNOWN = len(SPECIALS)
@@ -366,6 +366,11 @@ def field(value: Mapping[str, Any], name: str, kind: type) -> Any:
     if not isinstance(value[name], kind):
         raise ValueError(f"the tokeniser's {name!r} is {type(value[name]).__name__}, expected {kind.__name__}")
     return value[name]
+
+
+def replace_halves(text: str) -> str:
+    """Return a text with U+FFFD for each half of a surrogate pair, which no library reads."""
+    return HALVES.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def require_unknown(vocabulary: Vocabulary, who: str) -> None:

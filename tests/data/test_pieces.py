@@ -37,6 +37,11 @@ def test_what_is_not_in_the_vocabulary_is_unknown(pieces):
     assert UNKNOWN in smaller.encode(TEXTS[0])
 
 
+def test_half_a_surrogate_pair_is_a_replacement_character(pieces):
+    for text in ("a {}", ">>fra<< {}", "{}"):
+        assert pieces.encode(text.format("\ud800")) == pieces.encode(text.format("\N{REPLACEMENT CHARACTER}"))
+
+
 def test_both_sides_are_saved_and_read(pieces):
     value = json.loads(json.dumps(tokenisers_to_json(pieces, Pieces(sentencepiece_model(30), pieces.vocabulary))))
     source, target = tokenisers_from_json(value)

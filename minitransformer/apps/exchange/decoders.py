@@ -240,7 +240,7 @@ def arrange_tokens(
     Raises
     ------
     FileError
-        If a token has the name of one of our specials.
+        If a token has the name of one of our specials, or no text can be encoded.
     """
     names = {number: token for token, number in tokenizer.get_vocab(with_added_tokens=True).items()}
     specials = [None, start if start != end else None, end, unknown if unknown not in (start, end) else None]
@@ -249,9 +249,9 @@ def arrange_tokens(
         words = [names.get(number, f"<unused {number}>") for number in rows[UNKNOWN + 1 :]]
         vocabulary = Vocabulary(["<unk>", *words])
         tokeniser = TokenizerJson(text, vocabulary, specials)
+        begins = tokenizer.encode("a").ids[:1] == [start]
     except ValueError as error:
         raise FileError(f"{where}: {error}") from error
-    begins = tokenizer.encode("a").ids[:1] == [start]
     ids = OurIds(vocabulary, np.array(rows), False)
     return tokeniser, ids if start != end else ids.with_start(end), begins
 

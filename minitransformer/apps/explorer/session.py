@@ -29,7 +29,7 @@ from minitransformer.apps.explorer.limits import Recent
 from minitransformer.apps.explorer.models import Models
 from minitransformer.apps.explorer.numbers import finite, window
 from minitransformer.apps.explorer.reading import MOST_WRITTEN, reading_of
-from minitransformer.data import END, START
+from minitransformer.data import END, START, TokenizerError
 from minitransformer.nn import Model, Transformer
 from minitransformer.training import RunFolder, TrainedRun
 
@@ -93,7 +93,10 @@ class Session:
         if name not in REQUESTS:
             raise RequestError(f"there is no request {name!r}; there are {', '.join(REQUESTS)}")
         with np.errstate(all="ignore"):  # edits may make values overflow: the answer shows it
-            result: dict[str, Any] = getattr(self, name)(body)
+            try:
+                result: dict[str, Any] = getattr(self, name)(body)
+            except TokenizerError as error:
+                raise RequestError(f"{name}: {error}") from error
         return result
 
     def check_text(self, text: str) -> None:
