@@ -42,6 +42,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("double" if BACKE
 import functools  # noqa: E402
 import gc  # noqa: E402
 import sys  # noqa: E402
+import threading  # noqa: E402
 from contextlib import contextmanager  # noqa: E402
 from pathlib import Path  # noqa: E402
 from zlib import crc32  # noqa: E402
@@ -197,3 +198,21 @@ def indices_in_range():
     yield
     wrapped, log.wrapped[:] = list(log.wrapped), []
     assert not wrapped, f"CuPy would take these indices modulo the length without a word: {wrapped}"
+
+
+@pytest.fixture
+def few_threads(monkeypatch):
+    """Let the system start so many more threads only, as in a container that limits their number."""
+
+    def limit(most):
+        start, begun = threading.Thread.start, []
+
+        def limited(thread):
+            if len(begun) >= most:
+                raise RuntimeError("can't start new thread")
+            begun.append(thread)
+            start(thread)
+
+        monkeypatch.setattr(threading.Thread, "start", limited)
+
+    return limit

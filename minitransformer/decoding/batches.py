@@ -71,7 +71,7 @@ def in_batches(
         batches[-1].append(i)
     if workers is None:
         workers = blas.cores() if backend() == "numpy" else 1
-    workers = min(workers, len(batches))
+    workers = blas.startable(min(workers, len(batches)))
 
     def decode(places: list[int]) -> list[T]:
         return search(pad([sources[i] for i in places]))

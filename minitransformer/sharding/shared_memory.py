@@ -28,6 +28,7 @@ import numpy as np
 
 from minitransformer.arrays import Array, blas
 from minitransformer.autograd import Tensor
+from minitransformer.files import reason
 from minitransformer.sharding.ranks import ALONE, Ranks, spread
 
 T = TypeVar("T")
@@ -182,7 +183,8 @@ def forked(size: int, parameters: Sequence[Tensor] = (), shares: int = 1) -> Ite
     Parameters
     ----------
     size : int
-        How many processes; with 1, and where `can_fork` is False, the block runs in this one alone.
+        How many processes; with 1, where `can_fork` is False, and where the system refuses that many, which is
+        warned of, the block runs in this one alone.
     parameters : sequence of Tensor, optional
         What the block trains. It finds memory for it in the ``weights`` of its `Ranks`.
     shares : int
@@ -206,27 +208,41 @@ def forked(size: int, parameters: Sequence[Tensor] = (), shares: int = 1) -> Ite
     weights, exchanged = (memory[:number] if parameters else None), memory[number:]
     first = Forked(0, size, [], weights, exchanged)
     sys.stdout.flush()
+    refused = None
     try:
-        for rank in range(1, size):
-            (read, told), (heard, write) = Pipe(duplex=False), Pipe(duplex=False)
-            first.children.append(_fork())
-            if not first.children[-1]:
-                for connection in (read, write, *chain(*first._others)):
-                    connection.close()
-                with _dividing_cores(size), _ending_here(told):
-                    yield Forked(rank, size, [(heard, told)], weights, exchanged)
-            told.close()
-            heard.close()
-            first._others.append((read, write))
-        with _dividing_cores(size):
-            yield first
+        try:
+            for rank in range(1, size):
+                (read, told), (heard, write) = Pipe(duplex=False), Pipe(duplex=False)
+                first.children.append(_fork())
+                if not first.children[-1]:
+                    for connection in (read, write, *chain(*first._others)):
+                        connection.close()
+                    with _dividing_cores(size), _ending_here(told):
+                        yield Forked(rank, size, [(heard, told)], weights, exchanged)
+                told.close()
+                heard.close()
+                first._others.append((read, write))
+        except OSError as error:
+            refused = error
+            _end_children(first)
+        if refused:
+            warnings.warn(f"the system refused more processes ({reason(refused)}), so one works alone", stacklevel=3)
+            yield ALONE
+        else:
+            with _dividing_cores(size):
+                yield first
     finally:
-        for child in first.children:
-            with suppress(ProcessLookupError, ChildProcessError):
-                os.kill(child, signal.SIGKILL)
-                os.waitpid(child, 0)
-        for connection in chain(*first._others):
-            connection.close()
+        _end_children(first)
+
+
+def _end_children(first: Forked) -> None:
+    while first.children:
+        child = first.children.pop()
+        with suppress(ProcessLookupError, ChildProcessError):
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+    for connection in chain(*first._others):
+        connection.close()
 
 
 def _fork() -> int:

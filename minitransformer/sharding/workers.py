@@ -161,6 +161,7 @@ class Workers:
     def __enter__(self) -> Workers:
         threads = self.blas_threads or blas.default_threads(self.shares)
         self._undo.enter_context(blas.threads(threads))
+        self.threads = blas.startable(self.threads)
         if self.threads > 1:
             self._undo.callback(sys.setswitchinterval, sys.getswitchinterval())
             sys.setswitchinterval(SWITCH_INTERVAL)

@@ -79,3 +79,10 @@ def test_what_goes_wrong_in_a_worker_is_told():
 
     with pytest.raises(KeyError, match="2"):
         in_batches(search, [[3, END], [3, 4, END], [3, 4, 5, END]], size=1, workers=2)
+
+
+@pytest.mark.numpy_only("threads share the cores of a CPU")
+def test_where_the_system_refuses_threads_one_searches_alone(few_threads):
+    few_threads(1)
+    with pytest.warns(UserWarning, match="refused more threads"):
+        assert in_batches(lambda ids: [row.tolist() for row in ids], [[3], [4]], size=1, workers=2) == [[3], [4]]

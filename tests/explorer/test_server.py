@@ -227,15 +227,16 @@ def test_a_closed_connection_leaves_its_place_free(talking, monkeypatch):
         assert server.connections.acquire(timeout=10)
 
 
-def test_a_thread_that_cannot_be_started_leaves_its_place_free(talking, monkeypatch):
+def test_a_thread_that_cannot_be_started_leaves_its_place_free(talking, monkeypatch, capsys, few_threads):
     monkeypatch.setattr(module, "MOST_CONNECTIONS", 1)
     with serving(talking) as server:
         start = threading.Thread.start
-        monkeypatch.setattr(threading.Thread, "start", lambda self: 1 / 0)
+        few_threads(0)
         with pytest.raises((ConnectionError, http.client.HTTPException)):
             ask(server, "/{}/")
         monkeypatch.setattr(threading.Thread, "start", start)
         assert server.connections.acquire(timeout=10)
+    assert "Traceback" not in capsys.readouterr().err
 
 
 def test_a_connection_is_used_again_and_each_request_has_its_own_time(server, talking, monkeypatch):

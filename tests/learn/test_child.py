@@ -1,5 +1,6 @@
 """A learner's code runs in a child process: whatever it does, there is a verdict, and it names the line."""
 
+import errno
 import multiprocessing
 import os
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 from toml_cases import cases_from_toml
 
 from minitransformer.apps.learn import bank, child, judge_in_child
+from minitransformer.apps.learn.calls import judge_apart
 
 EXERCISE = bank()[0]
 IN_BACKWARD = "def backward(x, y, d_z):\n    "
@@ -168,3 +170,27 @@ def test_a_line_that_ran_before_is_not_called_the_one_that_ended_python(tmp_path
     record.write_text(f"Stack{shown} 1 in f\n{dump}{shown} 2 in f\n")
     assert child.end_of([file], record, 3, child.Limits()).args[0].startswith(f"{place} ended Python with status 3")
     assert child.too_late([file], record, child.Limits()).args[0].startswith("Line 2, in f, was still running")
+
+
+RIGHT = EXERCISE.solution.encode()
+
+
+def test_a_process_that_the_system_refuses_is_told_and_blames_nobody(judge, monkeypatch):
+    def refuse(_):
+        raise BlockingIOError(errno.EAGAIN, "no more processes")
+
+    monkeypatch.setattr(child.CONTEXT.Process, "start", refuse)
+    verdict, words, _ = judge(EXERCISE.solution)
+    assert not verdict.right
+    assert "no more processes" in words
+    graded = judge_apart(EXERCISE, RIGHT, seconds=2)
+    assert graded.failed
+    assert "no more processes" in graded.words
+
+
+def test_a_clock_that_the_system_refuses_leaves_no_code_running(few_threads):
+    few_threads(0)
+    graded = judge_apart(EXERCISE, RIGHT, seconds=2)
+    assert graded.failed
+    assert "can't start new thread" in graded.words
+    assert not multiprocessing.active_children()

@@ -123,3 +123,26 @@ with forked(2) as ranks:
     print(ranks is ALONE)
 """)
     assert out == "True\n"
+
+
+@pytest.mark.parametrize("refused", [1, 2])
+def test_where_the_system_refuses_processes_one_works_alone(refused):
+    """As in a container that limits their number; those that were started before have ended."""
+    out, errors = run(f"""
+import errno
+fork, calls = os.fork, []
+def limited():
+    calls.append(1)
+    if len(calls) >= {refused}:
+        raise BlockingIOError(errno.EAGAIN, "no more")
+    return fork()
+os.fork = limited
+with forked(4) as ranks:
+    print(ranks is ALONE, len(calls), flush=True)
+    try:
+        print(os.waitpid(-1, os.WNOHANG))
+    except ChildProcessError:
+        print("no child")
+""")
+    assert out == f"True {refused}\nno child\n"
+    assert "refused more processes (no more), so one works alone" in errors

@@ -1,6 +1,7 @@
 """Data parallelism: as many workers as one likes compute what one computes, whoever is done first."""
 
 import sys
+import threading
 import time
 from contextlib import nullcontext
 
@@ -248,3 +249,16 @@ def test_by_default_each_core_has_a_worker_if_it_has_enough_to_do(monkeypatch):
     with pytest.raises(ValueError, match="workers must be 1 with cupy, found 2"):
         Workers(model_of(), 2, 2)
     assert Workers(model_of(), 2).threads == 1
+
+
+@THREADS
+@pytest.mark.parametrize("most", [0, 2])
+def test_where_the_system_refuses_threads_one_works_alone(monkeypatch, few_threads, most):
+    monkeypatch.setattr(blas, "cores", lambda: 4)
+    expected, batch = gradients(model_of(), batch_of(5), 4), batch_of(5)
+    few_threads(most)
+    with pytest.warns(UserWarning, match="refused more threads"):
+        loss, total, state = gradients(model_of(), batch, 4)
+    assert (loss, state) == (expected[0], expected[2])
+    assert all(map(np.array_equal, total, expected[1]))
+    assert threading.active_count() == 1

@@ -83,7 +83,8 @@ def _serve(session: Session, text: str, args: argparse.Namespace) -> int:
         address = server.address + (f"#text={quote(text, safe='')}" if text else "")
         print(f"The explorer is at {address}\nCtrl-C stops it.", flush=True)
         if not args.no_browser:
-            threading.Thread(target=_open_browser, args=(address,), daemon=True).start()
+            with suppress(RuntimeError):  # the system may refuse another thread
+                threading.Thread(target=_open_browser, args=(address,), daemon=True).start()
         with suppress(KeyboardInterrupt):
             server.serve_forever(poll_interval=0.2)
     print("\nThe explorer has stopped.")

@@ -122,6 +122,9 @@ class Explorer(ThreadingHTTPServer):
                 return
         try:
             super().process_request(request, client_address)
+        except RuntimeError:  # the system refuses another thread
+            self.connections.release()
+            self.shutdown_request(request)
         except BaseException:
             self.connections.release()
             raise

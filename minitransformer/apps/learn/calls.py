@@ -125,7 +125,7 @@ def _open_port(exercise: Exercise, path: Path, limits: child.Limits, memory: int
     record = path.parents[2] / "lines.txt"
     ours, theirs = child.CONTEXT.Pipe()
     process = child.CONTEXT.Process(target=_serve, args=(exercise, path, record, theirs, limits, memory), daemon=True)
-    process.start()
+    _start(process)
     theirs.close()  # the child's is the only one, so its end is noticed
 
     def fail(late: bool) -> Failed:
@@ -147,7 +147,7 @@ def _open_port(exercise: Exercise, path: Path, limits: child.Limits, memory: int
     try:
         with suppress(EOFError):
             ours.recv_bytes()  # it is ready
-        clock.start()
+        _start(clock)
         yield Port(ours, time.monotonic() + limits.seconds, fail=fail)
     finally:
         clock.cancel()
@@ -156,6 +156,13 @@ def _open_port(exercise: Exercise, path: Path, limits: child.Limits, memory: int
         _kill(process)
         process.join()
         ours.close()
+
+
+def _start(one: BaseProcess | threading.Thread) -> None:
+    try:
+        child.start(one)
+    except child.Ended as ended:
+        raise Failed(Verdict(False, str(ended), failed=True)) from ended
 
 
 def _kill(process: BaseProcess) -> None:

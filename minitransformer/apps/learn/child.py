@@ -23,6 +23,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import islice
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, TextIO
@@ -31,7 +32,7 @@ from minitransformer.apps.learn.bank import Exercise
 from minitransformer.apps.learn.referee import Verdict, explain, judge_file
 from minitransformer.arrays import blas, use
 from minitransformer.console import accept_all_characters
-from minitransformer.files import FileError, read_file
+from minitransformer.files import FileError, read_file, reason
 
 if sys.platform == "linux":
     CONTEXT = multiprocessing.get_context("fork")
@@ -148,7 +149,7 @@ def run_in_child(
         record = Path(folder) / "lines.txt"
         answers, answer = CONTEXT.Pipe(duplex=False)
         child = CONTEXT.Process(target=_work, args=(work, record, answer, limits), daemon=True)
-        child.start()
+        start(child)
         try:
             answer.close()  # the child's is the only one, so its end is noticed
             while found := _receive(answers, files, record, limits, tell, look):
@@ -160,6 +161,21 @@ def run_in_child(
             child.kill()
             child.join()
             answers.close()
+
+
+def start(one: BaseProcess | threading.Thread) -> None:
+    """Start a process or a thread.
+
+    Raises
+    ------
+    Ended
+        If the system refuses it.
+    """
+    try:
+        one.start()
+    except (OSError, RuntimeError) as error:  # a RuntimeError of a thread
+        words = f"No process could be started for your code: {reason(error)}. End other programs, and try again."
+        raise Ended(words) from error
 
 
 def _receive(
@@ -313,7 +329,8 @@ def limit_time(limits: Limits, file: TextIO) -> Iterator[None]:
     _write_lines_every(limits.patience, file)
     own_end = threading.Timer(2 * limits.seconds, os._exit, (OWN_END,))
     own_end.daemon = True
-    own_end.start()
+    with suppress(RuntimeError):  # the system may refuse another thread
+        own_end.start()
     try:
         yield
     finally:
