@@ -10,7 +10,8 @@ pictures, and is written by this program alone:
     python tutorials/render.py --korean          # run nothing; compose the Korean notebooks, list what is missing
 
 Every tutorial runs from a clean kernel in the folder of tutorials. It fails if a cell raises or if it takes too long.
-A translation, ``ko/NAME.md``, holds prose alone (``korean.py``): its notebook has the code and outputs of the English one.
+A translation, ``ko/NAME.md``, holds prose alone (``korean.py``): its notebook has the code and outputs of the English one,
+sets the language, and has the verdicts on answers in Korean.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ import jupytext
 import korean
 import nbformat
 from nbclient import NotebookClient
+
+from minitransformer.apps.learn.language import said
 
 # The arrays are small: threads gain nothing, and on a busy machine they wait for one another. Kernels inherit this.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -48,6 +51,13 @@ FOLDED: dict[str, tuple[dict[str, bool], str, str]] = {
 """The tags of cells that the site folds: what Jupyter needs to fold them too, what the site calls them, in Korean too."""
 
 
+SPEAK_KOREAN = """import os
+
+os.environ["MINITRANSFORMER_LANG"] = "ko"  # 답에 대한 판정이 한국어로 나옵니다
+"""
+"""The beginning of the code of a Korean notebook."""
+
+
 def read(source: Path) -> nbformat.NotebookNode:
     """Return the cells of a source, without outputs; what changes from one machine to another is left out."""
     in_korean = source.parent.name == "ko"
@@ -60,6 +70,9 @@ def read(source: Path) -> nbformat.NotebookNode:
         title, _, rest = notebook.cells[0].source.partition("\n")
         link = link.format(source.with_suffix(".ipynb").name)
         notebook.cells[0].source = f"{title}\n\n{link}\n{rest}"
+    if in_korean:
+        first = next(cell for cell in notebook.cells if cell.cell_type == "code")
+        first.source = f"{SPEAK_KOREAN}\n{first.source}"
     for number, cell in enumerate(notebook.cells):
         cell["id"] = f"cell-{number}"
         cell["metadata"].pop("lines_to_next_cell", None)
@@ -93,11 +106,15 @@ async def run(notebook: nbformat.NotebookNode) -> float:
 
 
 def translate(source: Path, outputs_of: Path) -> nbformat.NotebookNode:
-    """Return the notebook of a translation, with the outputs of the notebook that it translates."""
+    """Return the notebook of a translation, with the outputs of the notebook that it translates, verdicts in Korean."""
     notebook, original = read(source), nbformat.read(outputs_of, as_version=4)
     for cell, theirs in zip(notebook.cells, original.cells, strict=True):
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = theirs.outputs, theirs.execution_count
+            for output in cell.outputs if "mt.learn." in cell.source else ():
+                if output.output_type == "stream":
+                    lines = output.text.split("\n")
+                    output.text = "\n".join(said(line, "ko") for line in lines)
     return notebook
 
 

@@ -5,6 +5,7 @@ What is missing or stale stays English; `python tutorials/korean.py` lists it, a
 
 import ast
 import io
+import json
 import re
 import shutil
 import tokenize
@@ -15,6 +16,9 @@ from pathlib import Path
 
 import pytest
 from toml_cases import toml_table
+
+from minitransformer.apps import learn
+from minitransformer.apps.learn.language import said
 
 ROOT = Path(__file__).parents[2]
 TUTORIALS = sorted(path.stem for path in (ROOT / "tutorials" / "ko").glob("[0-9]*.md"))
@@ -210,3 +214,18 @@ def test_what_is_missing_or_stale_is_listed_and_nothing_fails(tmp_path, monkeypa
     } <= new
     translation.write_text(f"<!-- of {korean_tutorials.digest_of(english)} -->\n")
     assert not any(line.startswith("README.ko.md") for line in listed(capsys))
+
+
+@pytest.mark.parametrize("name", TUTORIALS)
+def test_a_korean_notebook_sets_its_language_and_has_verdicts_in_it(name, monkeypatch, capsys):
+    notebook = json.loads((ROOT / "tutorials" / "ko" / f"{name}.ipynb").read_text(encoding="utf-8"))
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    monkeypatch.setenv("MINITRANSFORMER_LANG", "en")
+    begin, found, _ = "".join(cells[0]["source"]).partition('"ko"')
+    exec(begin + found, {})
+    learn.compare("x", ..., 1.0)
+    assert said("x: replace the `...`, then run this cell again.", "ko") in capsys.readouterr().out
+    for cell in cells:
+        if "mt.learn." in "".join(cell["source"]):
+            lines = "".join("".join(output.get("text", [])) for output in cell["outputs"]).splitlines()
+            assert [said(line, "ko") for line in lines] == lines
