@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import re
 import xml.etree.ElementTree as xml
 from pathlib import Path
 
@@ -44,3 +45,25 @@ def test_formulas_are_mathml_for_browsers_and_carry_no_script():
         for element in xml.fromstring(text).iter():
             assert element.tag in names
             assert set(element.attrib) <= attributes
+
+
+GREEK = {
+    "α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "Δ": "Delta", "ε": "varepsilon", "ζ": "zeta", "η": "eta",
+    "κ": "kappa", "λ": "lambda", "μ": "mu", "ν": "nu", "π": "pi", "ρ": "rho", "σ": "sigma", "τ": "tau", "φ": "varphi",
+    "Φ": "Phi", "χ": "chi", "ω": "omega",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_each_greek_letter_is_defined_by_an_equation_or_by_the_explorer(name):
+    """The letter π is a number, except as an order of axes."""
+    code = (ROOT / "minitransformer" / "apps" / "explorer" / "page" / "block.js").read_text(encoding="utf-8")
+    found = re.search(rf"^  {name}: (\w+,|\{{ .*|\{{\n(?:    .*\n)+)", code, re.M)
+    legend = found[1] if found else ""
+    if legend.rstrip(",").isidentifier():
+        legend = re.search(rf"^const {legend[:-1]} = (.*);$", code, re.M)[1]
+    told = {*re.findall('"(.)": ', legend)}
+    tex = "".join(f" {text}" for part in FORMULAS[name].values() for text in re.findall('alttext="([^"]*)"', part))
+    used = {letter for letter, word in GREEK.items() if re.search(rf"\\{word}(?![a-z])", tex)}
+    defined = {letter for letter in used if re.search(rf"(?:\) |quad |\\\\ )\\{GREEK[letter]}(?![a-z])[^=\\]*=", tex)}
+    assert told == used - defined - ({"π"} if name != "transpose" else set())

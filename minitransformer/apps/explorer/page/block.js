@@ -84,11 +84,12 @@ async function build(app, element, step) {
   const formulaBox = el("div", { class: "formula", tabindex: 0 }), letters = el("p", { class: "small muted" }),
     formulaSection = el("section", { "aria-label": t("Formula") }, el("h3", {}, backward ? t("Gradient") : t("Formula")), formulaBox, letters);
   const showFormula = (operation) => {
-    const part = formulas[formulaName(app, step, operation)]?.[backward ? "backward" : "forward"];
+    const name = formulaName(app, step, operation), part = formulas[name]?.[backward ? "backward" : "forward"];
     formulaSection.hidden = !part;
     formulaBox.replaceChildren(...(part ? formula(part, element.clientWidth < 480) : []));
     letters.textContent = [
       part?.includes("¯") && t("A bar marks a gradient: x̄ is d_x, ȳ is d_output."),
+      ...Object.entries(LETTERS[name] ?? {}).map(([letter, says]) => part?.includes(`>${letter}<`) && says()),
       // A rule calls its inputs x and y; the derivations call its output y.
       step.inputs[1]?.name === "y" && operation === step.operation && />z</.test(part ?? "") && t("The output is y here; the second input, which the source calls y, is z."),
     ].filter(Boolean).join(" ");
@@ -135,6 +136,31 @@ async function build(app, element, step) {
   }
   return { update };
 }
+
+const SCALE = { "τ": () => t("τ is the scale of the scores, 1 / √D for keys of D entries.") };
+const NOT_ZERO = { "ε": () => t("ε is a small number that keeps the divisor above 0.") };
+/** What letters stand for that no equation of an operation defines. */
+const LETTERS = {
+  scaled_dot_product_attention: SCALE,
+  multi_head_attention: SCALE,
+  layer_norm: NOT_ZERO,
+  rms_norm: NOT_ZERO,
+  cross_entropy: {
+    "ε": () => t("ε is the label smoothing."),
+    "δ": () => t("δ is 1 at the target, and 0 elsewhere."),
+    "χ": () => t("χ is 1 for a target that counts, and 0 for padding."),
+  },
+  dropout: {
+    "η": () => t("η is the probability of dropping an entry, times 65,536."),
+    "χ": () => t("χ is 1 for an entry that is kept, and 0 for one that is dropped."),
+    "ρ": () => t("ρ is the residual that is added, if there is one."),
+  },
+  masking: { "χ": () => t("χ is the mask as numbers: 1 where it is true, else 0.") },
+  low_rank_linear: { "α": () => t("α is the scale of the change, and r its rank.") },
+  silu: { "β": () => t("β is how steep the sigmoid is.") },
+  where: { "χ": () => t("χ is 1 where the condition is true, else 0.") },
+  transpose: { "π": () => t("π is the new order of the axes.") },
+};
 
 /** Return under which name the formula of an operation is stored: that of its place, where the place has one. */
 function formulaName(app, { place, operation: own }, operation) {
