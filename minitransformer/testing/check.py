@@ -16,6 +16,7 @@ them. If the bound is as large as the gradient itself, nothing is decided.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, ParamSpec
 
@@ -81,7 +82,7 @@ def examine(
         ``d_x, d_w, d_d_y = second(x, w, d_y, (g_x, g_w))`` is the backward pass of ``d_x, d_w = first(x, w, d_y)``.
     max_entries : int
         Inputs with at most this many entries are checked entry by entry; of larger ones, this many random entries and
-        some random directions, which move all entries at once; see the notes.
+        some random directions, which move all entries at once; see the notes of ``examine``.
     n_directions : int
         How many directions.
     detects : float, optional
@@ -203,15 +204,22 @@ def _is_accepted(report: Report, kinks: str) -> bool:
 
 
 Arguments = ParamSpec("Arguments")
+SECTIONS = re.compile(r"(?=^(?:Parameters|Returns)\n-)", re.MULTILINE)
+"""The places in a docstring before and after its description of the parameters."""
 
 
 def _with_arguments_of(
     other: Callable[Arguments, Report],
 ) -> Callable[[Callable[..., Report]], Callable[Arguments, Report]]:
-    """Return a decorator that states the arguments of another function, for readers, editors and type checkers."""
+    """Return a decorator that states the arguments of another function, for readers, editors and type checkers.
+
+    Their description takes the place of that of the function, for ``help``.
+    """
 
     def decorate(function: Callable[..., Report]) -> Callable[Arguments, Report]:
         vars(function)["__signature__"] = inspect.signature(other)
+        ours, theirs = (SECTIONS.split(inspect.cleandoc(one.__doc__ or "")) for one in (function, other))
+        function.__doc__ = "".join([ours[0], *theirs[1:2], *ours[2:]])
         return function
 
     return decorate

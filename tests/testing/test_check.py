@@ -117,3 +117,15 @@ def test_directions_in_many_entries_stay_inside_the_domain():
     arguments = {"max_entries": 4, "n_directions": 2}
     assert verdict(np.log, lambda x, d_y: d_y / x, x, **arguments).verdict == "right"
     assert verdict(np.log, lambda x, d_y: np.where(x < 1e-9, 1.5, 1) * d_y / x, x, **arguments).verdict == "wrong"
+
+
+def test_help_describes_every_argument_of_check():
+    """In a terminal there is no link to follow."""
+    described = {
+        name.strip()
+        for line in re.findall(r"^(\w[\w, ]*) :", inspect.cleandoc(check.__doc__), re.M)
+        for name in line.split(",")
+    }
+    assert described >= {*inspect.signature(check).parameters} == {*inspect.signature(examine).parameters}
+    assert "CheckError" in check.__doc__
+    assert ">>>" in check.__doc__
