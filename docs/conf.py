@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from jupyter_client import KernelManager
+
 import minitransformer
 from minitransformer.apps.explorer import Session, save
 from minitransformer.arrays import blas
@@ -65,6 +67,9 @@ nb_execution_timeout = 120
 nb_execution_raise_on_error = True
 nb_merge_streams = True
 nb_code_prompt_show = nb_code_prompt_hide = "How this is drawn"  # tutorials/render.py says the same for notebooks
+
+if hasattr(KernelManager, "transport_encryption"):  # without it, each kernel of later versions prints a warning
+    KernelManager.transport_encryption.default_value = "auto"
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
@@ -143,7 +148,9 @@ def numbers_run() -> Path:
         if (run / "best.safetensors").exists():
             return run
     command = [sys.executable, "-m", "minitransformer", "train", "numbers", "--out", str(runs[-1]), "--overwrite"]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace")
+    if done.returncode:
+        raise RuntimeError(f"the run of the front page could not be trained: {done.stderr}")
     return runs[-1]
 
 

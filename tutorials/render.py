@@ -27,6 +27,7 @@ from pathlib import Path
 import jupytext
 import korean
 import nbformat
+from jupyter_client import KernelManager
 from nbclient import NotebookClient
 
 from minitransformer.apps.learn.language import said
@@ -36,6 +37,11 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ["MINITRANSFORMER_RECORD"] = (
     "0"  # what a learner has solved beside the notebooks changes no output
 )
+
+if hasattr(
+    KernelManager, "transport_encryption"
+):  # without it, each kernel of later versions prints a warning
+    KernelManager.transport_encryption.default_value = "auto"
 
 HERE = Path(__file__).parent
 LIMIT = 120
