@@ -295,6 +295,15 @@ def test_another_sentence_a_forced_token_and_one_that_cannot_be_read(visit, live
     page.locator("#sentence").press("Enter")
     page.wait_for_function("() => !explorer.loading")
     assert "x" in page.locator("#banner").inner_text() or "<unk>" in page.locator("#translate").inner_text()
+    for text in ("", "  "):
+        page.locator("#sentence").fill(text)
+        page.locator("#translate button[type=submit]").click()
+        page.wait_for_function("() => !explorer.state.text")
+        assert page.locator("#banner").inner_text() == "the text is empty, expected a sentence to translate"
+    page.locator("#sentence").fill(OTHER)
+    page.locator("#sentence").press("Enter")
+    ready(page)
+    assert page.locator("#banner").is_hidden()
 
 
 def test_an_answer_that_has_been_overtaken_changes_nothing(visit, live):
@@ -314,6 +323,8 @@ def test_an_answer_that_has_been_overtaken_changes_nothing(visit, live):
     assert len(waiting) == 1
     assert page.locator("#translate").inner_text() == before
     assert page.evaluate("() => explorer.translation.source.length") == 3
+    page.evaluate("text => { explorer.set({text}); explorer.set({text: ''}); }", OTHER)
+    assert not page.evaluate("() => explorer.loading")
 
 
 def test_training_is_watched_checkpoint_by_checkpoint(visit, live):

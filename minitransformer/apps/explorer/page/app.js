@@ -5,8 +5,9 @@
 // names of the state, and "model", "translation", "trace" or "theme" for what has been loaded or turned.
 
 import { el, withCode } from "./dom.js";
+import { isAlone } from "./labels.js";
 import { Refusal, Stopped, openStore } from "./store.js";
-import { otherLanguage, t, translatePage } from "./words.js";
+import { otherLanguage, said, t, translatePage } from "./words.js";
 
 /** What can be chosen, and how it is written into the address. */
 const STATE = {
@@ -149,7 +150,11 @@ class App {
   async load() {
     const turn = ++this.#turn;
     const { text, beam, alpha, prefix, target, objective, edits, checkpoint } = this.state;
-    if (!text.trim()) return;
+    const alone = isAlone(this.model);
+    if (!(alone ? text : text.trim())) {
+      this.#setLoading(false);
+      return this.#banner(said(alone ? "the text is empty, expected the beginning of a text" : "the text is empty, expected a sentence to translate"));
+    }
     this.#setLoading(true);
     const began = performance.now();
     try {
