@@ -49,6 +49,7 @@ from minitransformer.data.tokens import Closed as Closed
 from minitransformer.data.tokens import RawCharacters as RawCharacters
 from minitransformer.data.tokens import Tokeniser as Tokeniser
 from minitransformer.data.tokens import Words as Words
+from minitransformer.data.tokens import replace_halves as replace_halves
 from minitransformer.data.trigram import Trigram as Trigram
 from minitransformer.data.vocabulary import END as END
 from minitransformer.data.vocabulary import PAD as PAD

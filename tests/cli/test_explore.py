@@ -6,11 +6,13 @@ import urllib.request
 import webbrowser
 
 import pytest
+from random_runs import trained
 
 from minitransformer.apps.cli import explore, main
 from minitransformer.apps.explorer import Explorer, Session, left_out
 from minitransformer.apps.explorer.bundle import page_files
 from minitransformer.apps.explorer.reading import Reading
+from minitransformer.data import train_tokeniser
 from minitransformer.training import RunFolder, load
 
 
@@ -124,3 +126,14 @@ def test_a_sentence_is_saved(run, tmp_path, monkeypatch, capsys):
 def test_a_run_without_held_out_texts_needs_a_text(run, tmp_path, monkeypatch, refused):
     monkeypatch.setattr(Reading, "examples", lambda reading: [])
     assert "give a text" in refused("explore", run, "--save", tmp_path / "page.html")
+
+
+@pytest.mark.parametrize("command", ["translate", "attention", "explore", "explore --save page.html"])
+def test_a_text_from_the_command_line_that_is_no_utf_8_is_read(tmp_path, monkeypatch, command):
+    """Each byte that is none is half a surrogate pair."""
+    monkeypatch.chdir(tmp_path)
+    trained(tmp_path / "run", source=train_tokeniser("words", ["a b c"], min_count=1))
+    stop_at_once(monkeypatch)
+    name, *options = command.split()
+    options += ["--no-browser"] * (command == "explore")
+    assert main([name, "run", "a \udce9", *options]) == 0

@@ -24,6 +24,7 @@ from minitransformer.apps.cli.output_paths import check_writable, writing
 from minitransformer.apps.cli.parts_of_run import with_parts_of_run
 from minitransformer.apps.cli.run_options import load_chosen
 from minitransformer.arrays import blas
+from minitransformer.data import replace_halves
 from minitransformer.training import RunFolder
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def _serve(session: Session, text: str, args: argparse.Namespace) -> int:
     with refusing(args, PortError):
         server = Explorer(session, getattr(args, "port", None))
     with server:
-        address = server.address + (f"#text={quote(text, safe='')}" if text else "")
+        address = server.address + (f"#text={quote(replace_halves(text), safe='')}" if text else "")
         print(f"The explorer is at {address}\nCtrl-C stops it.", flush=True)
         if not args.no_browser:
             with suppress(RuntimeError):  # the system may refuse another thread
