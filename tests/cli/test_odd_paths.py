@@ -53,6 +53,7 @@ def test_a_run_in_a_folder_whose_name_is_no_utf_8_trains_and_translates(told, sm
 
 
 @any_name
+@pytest.mark.numpy_only("--with needs NumPy")
 def test_functions_from_a_folder_whose_name_is_no_utf_8_are_refused(refused):
     path = os.path.join(LATIN_1, find("warm-up").file)
     os.makedirs(os.path.dirname(path))
