@@ -80,9 +80,8 @@ class TrainingOptions(Options):
         "loss", "score on held-out pairs that chooses the best weights", choices=("loss", "exact_match", "bleu")
     )
     patience: int | None = option(
-        None, "stop after this many measurements without improvement (default: off; 3 for a small text of your own)",
-        at_least=1, editable=True,
-    )  # fmt: skip
+        None, "stop after this many measurements without improvement (default: off)", at_least=1, editable=True
+    )
     freeze: str | None = option(
         None, "parts whose weights stay as they are, with commas between: embeddings, encoder, decoder.layers.0, ... "
         "(default: none)", added=True,

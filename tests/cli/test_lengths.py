@@ -27,8 +27,7 @@ def test_the_choice_is_shown_and_written_and_each_option_wins(text, tmp_path, ca
     assert main([*text, *SMALL, "--steps", "20"]) == 0
     chosen = re.search(r"^chosen    by the size of the text: (.*)$", capsys.readouterr().out, re.M)[1].split()
     shown = dict(zip(chosen[::2], chosen[1::2], strict=True))
-    its = {"--warmup-steps": "2", "--peak": "0.002", "--evaluate-every": "2"}  # their share of 20 steps
-    assert shown == its | {"--patience": "3"}
+    assert shown == {"--warmup-steps": "2", "--peak": "0.002", "--evaluate-every": "2"}  # their share of 20 steps
     values = json.loads((tmp_path / "run" / "configuration.json").read_text())
     assert (values["steps"], values["warmup_steps"], values["evaluate_every"], values["d_model"]) == (20, 2, 2, 8)
     monkeypatch.setattr(length, "measure_step", lambda *_: 1.0)
@@ -69,14 +68,11 @@ def test_epochs_count_every_batch_of_a_step(text, tmp_path, capsys, steps, accum
 
 def test_training_that_has_stopped_helping_is_told(text, capsys):
     """The first measurement stays the best: the rate is so small that no weight moves."""
-    idle = [*text, *SMALL, "--steps", "6", "--evaluate-every", "1", "--peak", "1e-30", "--dropout", "0"]
-    assert main([*idle, "--patience", "9"]) == 0
+    assert main([*text, *SMALL, "--steps", "6", "--evaluate-every", "1", "--peak", "1e-30", "--dropout", "0"]) == 0
     said = re.findall(
         r"^no improvement in loss since step (\d).*best\.safetensors.*--patience", capsys.readouterr().out, re.M
     )
     assert said == ["1", "1"]  # when it is noticed, and at the end
-    assert main([*idle, "--overwrite"]) == 0
-    assert re.search("^stopped at step 4: 3 measurements without", capsys.readouterr().out, re.M)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ NARROW_BAR = "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remainin
 PLATEAU = 4
 """Measurements without improvement after which a line says so."""
 PATIENCE = 3
-"""Fewer than those, which that line suggests for the next training."""
+"""How many that line suggests to wait for in the next training."""
 
 
 def percent(share: float, digits: int) -> str:
