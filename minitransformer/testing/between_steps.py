@@ -21,7 +21,9 @@ ROUNDINGS = 16.0
 RESOLVED = 64.0
 """What turns within this many of the smallest steps may look like noise."""
 LOST = 20.0
-"""By how many roundings of its terms L scatters where nothing cancels inside it."""
+"""By how many roundings of its terms, or of numbers beside 1, L scatters where nothing cancels inside it."""
+STAIR = 4.0
+"""By how many of its smallest changes L scatters where these are rounding."""
 STAIRS = 4
 """How many neighbours of x on each side are compared to see whether L stands still from one to the next."""
 TOO_SHORT = 12
@@ -36,7 +38,8 @@ def settle(
     A claim that differs by d may be right although L scatters by more than rounding explains, if L turns within
     scatter / d, and so short a step moves nothing: then the error is infinite.
     """
-    size, scatters = steps[0].rounding * steps[0].h / (8 * eps), dict[float, float]()
+    size, scatters = max(1.0, steps[0].rounding * steps[0].h / (8 * eps)), dict[float, float]()
+    stairs = STAIR * noise
     while True:
         slope = best_slope(steps, SAFETY, noise)
         difference = abs(claimed - slope.value)
@@ -44,7 +47,7 @@ def settle(
             return slope
         if slope.h in scatters:
             scatter = scatters[slope.h]
-            explained = eps * max(COARSEST * size, ROUNDINGS * length * abs(slope.value))
+            explained = max(eps * max(COARSEST * size, ROUNDINGS * length * abs(slope.value)), stairs)
             hidden = explained < scatter < RESOLVED * steps[-1].h * difference
             hidden = hidden or _turns_below(loss, scatter, claimed, slope.value, eps * size, eps * length)
             return slope._replace(error=float("inf")) if hidden else slope

@@ -17,8 +17,6 @@ MOST_LOST = 1 / 4
 """A step of which rounding takes more than this part says nothing."""
 HIDES = 2.0**16
 """Terms of L that stand still are counted as rounding unless they are so many times larger than those that move."""
-FARTHEST = 2.0**60
-"""How far inputs move to see which entries of y depend on them, relative to the larger of x and y."""
 
 
 class Case:
@@ -223,7 +221,7 @@ class Case:
                 size, moving = float(terms.sum()), float(terms[moved].sum())
                 if 0 < HIDES * moving < size:
                     if not depends:
-                        depends.append(self._depends(directions, begin, length))
+                        depends.append(self._depends(directions, begin))
                     size = float(terms[moved | depends[0]].sum())
             if t and length:
                 lost /= abs(t * length)
@@ -232,15 +230,13 @@ class Case:
 
         return move
 
-    def _depends(self, directions: Mapping[int, Array], start: Array, length: float) -> Array:
-        """Return which entries of y change when the inputs move far: of the others, no rounding hides a change."""
-        moving = [np.abs(to_numpy(self.inputs[i])[direction != 0]) for i, direction in directions.items()]
-        farthest = max([1.0, float(np.abs(start).max(initial=0.0)), *(float(x.max(initial=0.0)) for x in moving)])
-        value = self.along(directions)
+    def _depends(self, directions: Mapping[int, Array], start: Array) -> Array:
+        """Return which entries of y depend on what moves, by what NaN in its place changes; all if that is an error."""
         try:
-            return np.any([value(sign * FARTHEST * farthest / length)[0] != start for sign in (-1, 1)], axis=0)
-        except Refuses:
+            y, _ = self.along(directions)(float("nan"))
+        except (Refuses, FloatingPointError):
             return np.ones(start.shape, bool)
+        return np.asarray(y != start) if y.shape == start.shape else np.ones(start.shape, bool)
 
     def label(self, i: int) -> str:
         """Return the name of the gradient of an input."""

@@ -60,8 +60,9 @@ def compare_input(claim: Measurement, i: int, max_entries: int, n_directions: in
             # a step of a typical size may leave the domain, or pass over what the function does near a small entry
             length = float(2.0 ** np.round(np.log2(sizes[index])))
             own = claim.slope(i, direction, length)
-            clear = own.error <= UNCLEAR * abs(own.value) if slope.sides else own.error < slope.error
-            if np.isfinite(own.value) and own.sides is None and (clear or not np.isfinite(slope.value)):
+            clear = own.error <= UNCLEAR * max(abs(own.value), abs(float(gradient[index])))
+            better = slope.sides is None and own.error < slope.error < np.inf
+            if np.isfinite(own.value) and own.sides is None and (clear or better or not np.isfinite(slope.value)):
                 slope, record.small[index] = own, length
         record.differences[index] = slope.value
         if np.isinf(slope.value):

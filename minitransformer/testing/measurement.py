@@ -109,7 +109,9 @@ class Measurement:
             self._scatter = np.max([np.minimum(*pair) for pair in itertools.pairwise(found)], axis=0)
             self._scatter = np.where(self._scatter <= most, self._scatter, 0.0)
         moved = self.case.along({i: direction})(length * INSIDE[0])[0] != self.start.reshape(-1)
-        return float(np.linalg.norm((self.d_output.reshape(-1) * self._scatter)[moved]))
+        found = np.abs((self.d_output.reshape(-1) * self._scatter)[moved])
+        largest = found.max(initial=0.0) or 1.0
+        return float(largest * np.linalg.norm(found / largest))
 
     def confirms(self, slope: Slope, claimed: float) -> bool:
         """Return whether a measured slope shows that a claimed one is right."""

@@ -72,9 +72,9 @@ def only_float32(x):
 TIES = np.ones(2)
 NARROW = X.astype("f4")
 HARDER = {  # a function, its backward pass, inputs; the verdict, how many calls move the inputs, backward passes
-    "a subgradient": (relu, lambda x, d: (x > 0) * d, [np.array([1.0, 0.0, -2.0])], "kink", 154, 6),
-    "no subgradient": (relu, lambda x, d: 2 * d, [np.array([1.0, 0.0, -2.0])], "wrong", 912, 6),
-    "two kinks": (relu, lambda x, d: (x > 0) * d, [np.arange(-5, 7.0) // 2], "kink", 557, 6),
+    "a subgradient": (relu, lambda x, d: (x > 0) * d, [np.array([1.0, 0.0, -2.0])], "kink", 153, 6),
+    "no subgradient": (relu, lambda x, d: 2 * d, [np.array([1.0, 0.0, -2.0])], "wrong", 911, 6),
+    "two kinks": (relu, lambda x, d: (x > 0) * d, [np.arange(-5, 7.0) // 2], "kink", 555, 6),
     "a jump": (np.floor, lambda x, d: 0 * d, [np.array([0.25, 1.0])], "kink", 135, 9),
     "a kink nearby": (relu, lambda x, d: d * (x > 0), [np.array([2.0**-14, 2.0, -3.0, 1.0])], "right", 20, 6),
     "wrong near a kink": (relu, lambda x, d: d / 2, [2.0**-14 * np.array([1, -1])], "wrong", 252, 6),
@@ -85,9 +85,9 @@ HARDER = {  # a function, its backward pass, inputs; the verdict, how many calls
         lambda x: relu(x.min(keepdims=True)), lambda x, d: d * np.ones(5) / 5, [np.zeros(5)], "kink", 754, 9,
     ),
     "the border of a domain": (
-        lambda x: np.where(x >= 0, x * x, np.nan), d_square, [np.array([0.0, 1.0])], "undecided", 123, 5,
+        lambda x: np.where(x >= 0, x * x, np.nan), d_square, [np.array([0.0, 1.0])], "undecided", 122, 5,
     ),
-    "a typical step too long": (above_zero, d_square, [np.array([2.0**-40, 1.0, 2.0])], "right", 101, 9),
+    "a typical step too long": (above_zero, d_square, [np.array([2.0**-40, 1.0, 2.0])], "right", 99, 9),
     "an infinite entry": (
         lambda x: np.where(np.isinf(x), 0, x * x), lambda x, d: np.where(np.isinf(x), 0, 2 * x * d),
         [np.array([1.0, np.inf, 2.0])], "right", 8, 6,
@@ -102,7 +102,7 @@ HARDER = {  # a function, its backward pass, inputs; the verdict, how many calls
     "wrong in float32 alone": (only_float32, lambda x, d: 4 * x * d, [NARROW], "wrong", 216, 6),
     "float16 alone": (only_float32, d_square, [X.astype("f2")], "undecided", 364, 2),
     "another value in float64": (lambda x: x * x * (1 + (x.dtype == np.float64)), d_square, [NARROW], "right", 40, 8),
-    "complex": (square, lambda z, d: 2 * np.conj(z) * d, [X + 1j], "right", 36, 6),
+    "complex": (square, lambda z, d: 2 * np.conj(z) * d, [X + 1j], "right", 32, 6),
 }  # fmt: skip
 
 
@@ -134,7 +134,7 @@ def test_a_proof_moves_64_entries_of_the_hand_written_form_and_4_of_the_composed
     forward, backward = Counted(lambda x: (x * x, x)), Counted(lambda x, d: (2 * x * d,))
     composed, x = Counted(lambda x: x * x), np.arange(1, 71.0)
     prove(Operation(forward, backward, composed=composed, name="f"), [x])
-    assert (forward.calls, backward.calls, composed.calls) == (167, 11, 25)
+    assert (forward.calls, backward.calls, composed.calls) == (166, 11, 25)
     forward, backward = Counted(lambda x: (x * x, x)), Counted(lambda x, d: (2 * x * d,))
     prove(Operation(forward, backward, name="f"), [X])
     assert (forward.calls, backward.calls) == (28, 10)

@@ -186,6 +186,71 @@ def test_small_entries_of_an_output_beside_large_ones(function, derivative, x, f
             mt.testing.gradcheck(operation, [x])
 
 
+def softmax(x):
+    y = np.exp(x - x.max())
+    return y / y.sum()
+
+
+def d_kernel(x, d):
+    y = softmax(-x * x)
+    return -2 * x * y * (d - (d * y).sum())
+
+
+def wrapped(x):
+    y = x.copy()
+    for i in range(y.size):
+        while y[i] > np.pi:
+            y[i] -= 2 * np.pi
+    return np.sin(y)
+
+
+def strict_exp(x):
+    with np.errstate(over="raise"):
+        return np.exp(x)
+
+
+@pytest.mark.parametrize(
+    ("function", "backward", "x"),
+    [
+        (lambda x: softmax(-x * x), d_kernel, [0.1, 7, 6.5]),
+        (lambda x: x / x.sum(), lambda x, d: (d - (d * x).sum() / x.sum()) / x.sum(), [1, 2, 3, 1e18]),
+        (wrapped, lambda x, d: np.cos(x) * d, [1e-6, 1]),
+        (strict_exp, lambda x, d: np.exp(x) * d, [-15, 1]),
+        (
+            lambda x: np.append(x * x, np.zeros(int(min(abs(x).max(), 1e3)))), lambda x, d: 2 * x * d[: x.size],
+            [1e-4, 5.2],
+        ),
+    ],
+    ids=["decays on both sides", "a share of a total", "a loop", "raises where it overflows", "another shape"],
+)  # fmt: skip
+def test_an_output_that_is_small_beside_others_may_depend_on_everything(function, backward, x):
+    """Whether it does is asked of NaN: where inputs are far off, these functions mislead, or never return."""
+    x = np.array(x, float)
+    assert {examine(function, backward=backward, inputs=[x], seed=s).verdict for s in range(4)} <= {
+        "right",
+        "undecided",
+    }
+
+
+@pytest.mark.parametrize(
+    ("function", "derivative", "x"),
+    [
+        (lambda x: np.log(1 + np.exp(x)), lambda x: 1 / (1 + np.exp(-x)), [-16, 1]),
+        (lambda x: np.log(np.cosh(x)), np.tanh, [1e-3, 1]),
+        (lambda x: 1 - np.tanh(x), lambda x: -1 / np.cosh(x) ** 2, [9, 1]),
+        (lambda x: (x + 1e6) - 1e6, np.ones_like, [0.3, 0.7]),
+        (lambda x: x * 1e200, lambda x: 1e200 + 0 * x, [1, 2]),
+        (np.exp, np.exp, [400, 401]),
+    ],
+)
+def test_a_wrong_entry_of_a_value_that_is_rounded_beside_larger_numbers(function, derivative, x):
+    def backward(x, d):
+        return d * derivative(x) * np.array([-1, 1])
+
+    x = np.array(x, float)
+    assert {examine(function, backward=backward, inputs=[x], seed=s).verdict for s in range(4)} == {"wrong"}
+
+
 def entropy(z):
     p = np.exp(z - z.max())
     p /= p.sum()
