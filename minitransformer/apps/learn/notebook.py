@@ -1,8 +1,9 @@
 """Keep what is solved in a notebook in the learner's folder, and find there what is solved.
 
 The file of an exercise consists of the statements of the notebook's cells that define the answer and whatever these
-use, as they were written and in the order in which they ran. It is kept only if a process of its own, which knows
-nothing of the notebook, finds it right.
+use, as they were written and in the order in which they ran. A new process, which knows nothing of the notebook, has to
+find the file right. If it does not, another process runs all cells, and the statements that raise no error make the
+file. If that is not right either, no code is kept.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from symtable import SymbolTable, symtable
@@ -24,11 +28,13 @@ from typing import Any
 from minitransformer.apps.learn.answers import is_open
 from minitransformer.apps.learn.bank import FOOTER, Exercise, bank
 from minitransformer.apps.learn.book import FOLDER, Book, find_folder
-from minitransformer.apps.learn.language import said, say_source
+from minitransformer.apps.learn.language import VARIABLE, said, say_source
 
 SWITCH = "MINITRANSFORMER_RECORD"
 """The environment variable that, set to 0, keeps notebooks from recording anything."""
 CLONE = Path(__file__).parents[3]
+FAILED = re.compile(r"\ALine \d+(?:, in \S+,)? ((?:failed with|is not Python:) .+)\n\n {4}(.+)")
+"""What a verdict says of an error: its line is that of a file which is not kept."""
 
 
 JUDGE = """
@@ -38,6 +44,25 @@ verdict = judge_in_child(find(sys.argv[1]), pathlib.Path(sys.argv[2]))
 print()
 print(json.dumps([verdict.right, verdict.words]))
 """
+REPLAY = """
+import codeop, json, pathlib
+run, names, done = codeop.Compile(), {"__name__": "__main__"}, []
+for cell in json.loads(pathlib.Path("cells.json").read_text("utf-8")):
+    for statement in cell:
+        try:
+            exec(run(statement + "\\n", "cell", "exec"), names)
+        except BaseException:
+            break  # as the notebook does
+        done.append(statement)
+print()
+print(json.dumps(done))
+"""
+LONGEST = 60.0
+"""How many seconds one of these processes may take."""
+NOT_KEPT = re.compile(r"get_ipython\(\)|learn\.check$")
+"""The functions whose calls have no place in a file."""
+MAGICS = {"time", "capture", "prun"}
+"""The magics of IPython that run Python code in the notebook itself."""
 
 
 class _NoCode(Exception):
@@ -93,7 +118,8 @@ def point_to(exercise: Exercise) -> str:
 def _write_file(exercise: Exercise, answers: Sequence[Any]) -> str:
     """Return the text of an exercise's file with the functions of a notebook, which the check accepts."""
     shell = sys.modules["IPython"].get_ipython()
-    statements = [*_statements(shell.history_manager.input_hist_parsed, shell.user_ns)]
+    cells = [[*_split(cell, shell.user_ns)] for cell in shell.history_manager.input_hist_parsed]
+    statements = [one for cell in cells for one in cell]
     bound = {name for one in statements for name in one.binds}
     renamed, wanted = [], set()
     for asked, answer in zip(exercise.asks_for, answers, strict=True):
@@ -105,30 +131,53 @@ def _write_file(exercise: Exercise, answers: Sequence[Any]) -> str:
         if name != asked:
             renamed.append(f"{asked} = {name}")
     head = ast.get_docstring(ast.parse(say_source(exercise.text)), clean=False)
-    text = "\n\n".join((f'"""{head}"""', _join(_needed(statements, wanted)), *renamed)) + "\n" + FOOTER
-    right, words = _judge_elsewhere(exercise, text)
-    if not right:
-        raise _NoCode(f"by itself it is not right. {words.splitlines()[0]}")
-    return text
+    reasons, choices = [], (partial(_needed, statements, wanted), partial(_replay, cells))
+    for choose in choices:
+        text = "\n\n".join((f'"""{head}"""', _join(choose()), *renamed)) + "\n" + FOOTER
+        right, words = _judge_elsewhere(exercise, text)
+        if right:
+            return text
+        reasons.append(FAILED.sub(r"`\2` \1", words).splitlines()[0])
+    raise _NoCode(f"by itself it is not right. {reasons[0]}")
 
 
 def _judge_elsewhere(exercise: Exercise, text: str) -> tuple[bool, str]:
     """Judge the text of a file in a new process of Python."""
-    path = os.pathsep.join(filter(None, (str(CLONE), os.environ.get("PYTHONPATH"))))
     with TemporaryDirectory() as place:
         file = Path(place, exercise.file)
         file.parent.mkdir()
         file.write_text(text, encoding="utf-8")
-        command = [sys.executable, "-c", JUDGE, exercise.name, str(file)]
-        environment = os.environ | {"PYTHONPATH": path, "PYTHONIOENCODING": "utf-8"}
         try:
-            done = subprocess.run(
-                command, cwd=place, env=environment, capture_output=True, encoding="utf-8", check=True
-            )
-            right, words = json.loads(done.stdout.splitlines()[-1])
+            right, words = _run_elsewhere(place, JUDGE, exercise.name, str(file))
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             return False, f"{type(error).__name__}: {error}"
         return right, words.replace(str(file), file.name)
+
+
+def _replay(cells: Sequence[Sequence[_Statement]]) -> list[str]:
+    """Run cells in a new process of Python; return the statements that raised no error, or none if it fails."""
+    with TemporaryDirectory() as place, suppress(OSError, ValueError, subprocess.SubprocessError):
+        texts = [[one.text for one in cell] for cell in cells]
+        Path(place, "cells.json").write_text(json.dumps(texts), encoding="utf-8")
+        found: list[str] = _run_elsewhere(place, REPLAY)
+        return found
+    return []
+
+
+def _run_elsewhere(place: str, program: str, *words: str) -> Any:
+    """Run a program in a new process of Python; return what its last line of JSON contains."""
+    path = os.pathsep.join(filter(None, (str(CLONE), os.environ.get("PYTHONPATH"))))
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words],
+        cwd=place,
+        env=os.environ | {"PYTHONPATH": path, "PYTHONIOENCODING": "utf-8", VARIABLE: "en"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+        timeout=LONGEST,
+    )
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 @dataclass(frozen=True)
@@ -140,37 +189,45 @@ class _Statement:
     uses: frozenset[str]
 
 
-def _statements(cells: Sequence[str], names: Mapping[str, Any]) -> Iterator[_Statement]:
-    """Yield the statements of cells, in the order in which they ran; ``names`` are those of the notebook."""
-    declared: dict[str, set[str]] = {}  # by functions as global
-    for cell in cells:
-        try:
-            tree = ast.parse(cell)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            continue  # it has not run
-        for node in tree.body:
-            match node:
-                case ast.Expr(ast.Call(ast.Attribute(attr="run_cell_magic"), [_, _, ast.Constant(str(inside))])):
-                    yield from _statements([inside], names)  # such as %%time
-                    continue
-            first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ()))])
-            lines = cell.split("\n")[first - 1 : node.end_lineno]
-            alone = [
-                one for one in tree.body if one.lineno <= (node.end_lineno or 0) and (one.end_lineno or 0) >= first
-            ]
-            text = "\n".join(lines) if len(alone) == 1 else ast.get_source_segment(cell, node) or ""
-            try:
-                table = symtable(text, "cell", "exec")
-            except (SyntaxError, RecursionError):  # only a notebook runs it, such as await
+def _split(cell: str, names: Mapping[str, Any]) -> Iterator[_Statement]:
+    """Yield the statements of a cell that Python alone can run; ``names`` are those of the notebook."""
+    try:
+        tree = ast.parse(cell)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return  # it has not run
+    for node in tree.body:
+        match node:
+            case ast.Expr(ast.Call(ast.Attribute(), [ast.Constant(magic), *_, ast.Constant(str(inside))])) if (
+                magic in MAGICS
+            ):
+                yield from _split(inside, names)
+            case ast.Expr(ast.Call(function)) | ast.Assign(value=ast.Call(function)) if NOT_KEPT.search(
+                ast.unparse(function)
+            ):
                 continue
-            for scope in table.get_children():
-                writes = (one for one in scope.get_symbols() if one.is_declared_global() and one.is_assigned())
-                declared[scope.get_name()] = {one.get_name() for one in writes}
-            changed = {one for part in _now(node) for one in _changed(part, names, declared)}
-            binds = {one.get_name() for one in table.get_symbols() if one.is_assigned() or one.is_imported()}
-            if isinstance(node, ast.ImportFrom) and (node.names[0].name == "*" or node.module == "__future__"):
-                binds = {"*"}  # whatever the others use
-            yield _Statement(text, frozenset(binds | changed), frozenset(_uses(table)) | changed)
+            case _:
+                text = _text_of(node, tree, cell)
+                with suppress(SyntaxError, RecursionError):  # only a notebook runs it, such as await
+                    compile(text, "cell", "exec", dont_inherit=True)
+                    yield _describe(node, text, names)
+
+
+def _text_of(node: ast.stmt, tree: ast.Module, cell: str) -> str:
+    """Return the text of a statement: its whole lines, with their comments, if no other statement is on them."""
+    first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ()))])
+    last = node.end_lineno or first
+    if any(one is not node and one.lineno <= last and (one.end_lineno or 0) >= first for one in tree.body):
+        return ast.get_source_segment(cell, node) or ""
+    return "\n".join(cell.split("\n")[first - 1 : last])
+
+
+def _describe(node: ast.stmt, text: str, names: Mapping[str, Any]) -> _Statement:
+    table = symtable(text, "cell", "exec")
+    changed = {one for part in _now(node) for one in _changed(part, names)}
+    binds = {one.get_name() for one in table.get_symbols() if one.is_assigned() or one.is_imported()}
+    if isinstance(node, ast.ImportFrom) and (node.names[0].name == "*" or node.module == "__future__"):
+        binds = {"*"}  # whatever the others use
+    return _Statement(text, frozenset(binds | changed), frozenset(_uses(table)) | changed)
 
 
 def _now(node: ast.AST) -> Iterator[ast.AST]:
@@ -182,17 +239,13 @@ def _now(node: ast.AST) -> Iterator[ast.AST]:
             waiting += ast.iter_child_nodes(one)
 
 
-def _changed(node: ast.AST, names: Mapping[str, Any], declared: Mapping[str, set[str]]) -> Iterator[str]:
-    """Yield the names whose values a node may change without binding them."""
+def _changed(node: ast.AST, names: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names whose values a node may change: it uses them too."""
     match node:
-        case ast.Call(ast.Name(function)):
-            yield from declared.get(function, ())
-        case ast.Call(ast.Attribute() as function, arguments):
-            root = next(_root(function), "")
-            if not isinstance(module := names.get(root), ModuleType):  # table.append(1)
-                yield root
-            elif module.__name__.partition(".")[0] in ("numpy", "random"):  # np.fill_diagonal(mask, True)
-                yield from (one for argument in arguments[:1] for one in _root(argument))
+        case ast.AugAssign(ast.Name(name)):  # total += 1
+            yield name
+        case ast.Call(ast.Attribute() as function):  # table.append(1), but not np.exp(1)
+            yield from (one for one in _root(function) if not isinstance(names.get(one), ModuleType))
         case ast.Subscript(ctx=ast.Store() | ast.Del()) | ast.Attribute(ctx=ast.Store() | ast.Del()):
             yield from _root(node)  # table["a"].b = 1
 
@@ -207,13 +260,15 @@ def _root(node: ast.AST) -> Iterator[str]:
 
 def _uses(table: SymbolTable, top: bool = True) -> Iterator[str]:
     """Yield the global names that a scope and those inside it use."""
-    yield from (one.get_name() for one in table.get_symbols() if one.is_referenced() and (top or one.is_global()))
+    for one in table.get_symbols():
+        if one.is_referenced() if top else one.is_global():  # `n += 1` alone is no reference to n
+            yield one.get_name()
     for inside in table.get_children():
         yield from _uses(inside, top=False)
 
 
-def _needed(statements: Sequence[_Statement], wanted: set[str]) -> list[_Statement]:
-    """Return the statements that bind names, and all that these need, in order.
+def _needed(statements: Sequence[_Statement], wanted: set[str]) -> list[str]:
+    """Return the texts of the statements that bind names, and of all that these need, in order.
 
     A function uses what a name means when it is called, everything else what it meant before. So the last statement
     that binds a name is needed, and the last one before its use.
@@ -233,15 +288,15 @@ def _needed(statements: Sequence[_Statement], wanted: set[str]) -> list[_Stateme
     found, last = [], dict[str, str]()
     for one in (statements[i] for i in sorted(kept)):
         if one.binds & one.uses or any(last.get(name) != one.text for name in one.binds):  # no cell that ran again
-            found.append(one)
+            found.append(one.text)
         last |= dict.fromkeys(one.binds, one.text)
     return found
 
 
-def _join(statements: Sequence[_Statement]) -> str:
-    """Return the text of statements, with those first that have to be; blank lines surround those of several lines."""
-    texts = sorted((one.text for one in statements), key=lambda text: not text.startswith("from __future__ "))
-    text = texts[0]
+def _join(statements: Sequence[str]) -> str:
+    """Join statements, with those first that have to be; blank lines surround those of several lines."""
+    texts = sorted(statements, key=lambda text: not text.startswith("from __future__ "))
+    text = "".join(texts[:1])
     for before, after in pairwise(texts):
         text += ("\n\n\n" if "\n" in before + after else "\n") + after
     return text
