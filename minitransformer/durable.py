@@ -17,16 +17,12 @@ import secrets
 import stat
 import sys
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from minitransformer.files import reason
-
-if TYPE_CHECKING:
-    from filelock import BaseFileLock
 
 PARTIAL = ".partial"
 """The suffix of a file that is being written."""
@@ -148,23 +144,38 @@ def flush_folder(folder: Path) -> None:
             raise
 
 
-def lock_of(path: Path, seconds: float = 30.0, nested: bool = True) -> BaseFileLock:
-    """Return the lock that everybody holds who reads a file, changes it and writes it again: ``with lock_of(path):``.
+@contextmanager
+def lock_of(path: Path, seconds: float = 10.0, nested: bool = True) -> Iterator[None]:
+    """Hold the lock of a file: ``with lock_of(path):`` around code that reads the file, changes it and writes it again.
 
-    It is a file beside it. The system releases it when the process ends.
+    The lock is another file in the same folder. The system releases the lock when the process ends.
 
     Parameters
     ----------
     path : Path
         The file.
     seconds : float
-        How long to wait for another process; then TimeoutError is raised.
+        How long to wait for another process.
     nested : bool
         Whether the process that holds it may hold it again inside the block.
+
+    Raises
+    ------
+    TimeoutError
+        If another process holds the lock for longer.
     """
     from filelock import FileLock  # takes 20 ms
 
-    return FileLock(f"{path.absolute()}.lock", seconds, is_singleton=nested)
+    lock = FileLock(f"{path.absolute()}.lock", seconds, is_singleton=nested)
+    try:
+        lock.acquire()
+    except TimeoutError as error:
+        words = "another process has locked it; try again when that process has ended"
+        raise TimeoutError(errno.ETIMEDOUT, words, f"{path}") from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def make_folder(path: Path) -> None:

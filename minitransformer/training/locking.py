@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 
@@ -47,15 +47,12 @@ def lock_folder(folder: Path, ranks: Ranks = ALONE) -> Iterator[None]:
     refusal = RunError(f"another process is training in {folder}; wait until it ends, or stop it")
     if BESIDE:
         place = folder.resolve()
-        lock = lock_of(place.with_name(f".{place.name}"), seconds=0.0, nested=False)
-        try:
-            lock.acquire()
-        except TimeoutError as error:
-            raise refusal from error
-        try:
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(lock_of(place.with_name(f".{place.name}"), seconds=0.0, nested=False))
+            except TimeoutError as error:
+                raise refusal from error
             yield
-        finally:
-            lock.release()
         return
     fcntl = import_module("fcntl")
     number = os.open(folder, os.O_RDONLY)

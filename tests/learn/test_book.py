@@ -4,14 +4,17 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from filelock import FileLock
 from toml_cases import cases_from_toml, toml_table
 
 from minitransformer.apps.cli import main
-from minitransformer.apps.learn import FOLDER, Book, bank, command, find_folder
+from minitransformer.apps.learn import FOLDER, Book, bank, command, find_folder, notebook
+from minitransformer.durable import lock_of
 
 FIRST, SECOND, *_, LAST = bank()
 
@@ -172,6 +175,7 @@ def test_nothing_above_the_home_folder_and_nothing_of_another_program_is_found(t
 
 CHANGE = """
 import sys
+from functools import partial
 from pathlib import Path
 from minitransformer.apps.learn import Book, bank
 from minitransformer.apps.learn.clinic.visit import Chart
@@ -217,3 +221,21 @@ def test_a_link_in_place_of_the_lock_is_not_written_through(book, tmp_path):
     with pytest.raises(OSError, match="lock"):
         book.finish(FIRST)
     assert (tmp_path / "outside").read_text() == "precious"
+
+
+def test_a_folder_that_another_process_has_locked_is_not_blamed(book, monkeypatch, capsys):
+    monkeypatch.setattr("minitransformer.apps.learn.book.lock_of", partial(lock_of, seconds=0))
+    monkeypatch.setattr(notebook, "_folder", lambda: book.folder)
+    monkeypatch.setattr(notebook, "_write_file", lambda *_: FIRST.solution)
+    with FileLock(book.folder / ".progress.json.lock", is_singleton=False):  # as another process does
+        told = [notebook.record(FIRST, [])]
+        assert main(["learn", "next", "--folder", str(book.folder)]) == 2
+        told.append(" ".join(capsys.readouterr().err.split()))
+        with pytest.raises(TimeoutError) as caught:
+            book.finish(FIRST)
+    told.append(str(caught.value))
+    for words in told:
+        assert "another process has locked it" in words
+        assert "--folder" not in words
+    assert caught.value.filename == str(book.folder / ".progress.json")
+    assert "kept in" in notebook.record(FIRST, [])

@@ -72,7 +72,8 @@ def _run(args: argparse.Namespace) -> int:
     except BrokenPipeError:
         raise  # the folder is not to blame
     except OSError as lost:
-        raise UsageError(f"{lost.filename or folder} cannot be used: {reason(lost)}; choose another --folder") from lost
+        advice = "" if isinstance(lost, TimeoutError) else "; choose another --folder"
+        raise UsageError(f"{lost.filename or folder} cannot be used: {reason(lost)}{advice}") from lost
 
 
 def _check_json(folder: Path, exercise: Exercise | None) -> int:

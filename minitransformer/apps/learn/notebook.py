@@ -29,6 +29,7 @@ from minitransformer.apps.learn.answers import is_open
 from minitransformer.apps.learn.bank import FOOTER, Exercise, bank
 from minitransformer.apps.learn.book import FOLDER, Book, find_folder
 from minitransformer.apps.learn.language import VARIABLE, said, say_source
+from minitransformer.files import reason
 
 SWITCH = "MINITRANSFORMER_RECORD"
 """The environment variable that, set to 0, keeps notebooks from recording anything."""
@@ -92,15 +93,15 @@ def record(exercise: Exercise, answers: Sequence[Any]) -> str:
             return said(f"(solved in {path} before; that file stays as it is)")
         try:
             text = _write_file(exercise, answers)
-        except _NoCode as reason:
+        except _NoCode as lost:
             book.finish(exercise)
-            return said(f"(solved in {folder}; the code is not kept: {reason})")
+            return said(f"(solved in {folder}; the code is not kept: {lost})")
         with book.changing():
             kept = None if is_open(exercise, path) else book.keep(path, text)
             book.write(exercise, text)
             book.finish(exercise)
     except OSError as error:
-        return said(f"(not kept: {folder} cannot be written: {error.strerror})")
+        return said(f"(not kept: {folder} cannot be written: {reason(error)})")
     before = f"; your earlier file is {kept.name}" if kept else ""
     return said(f"(kept in {path}{before}; {len(book.done)} of {len(bank())} solved)")
 
