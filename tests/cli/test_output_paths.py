@@ -64,6 +64,27 @@ def test_a_device_stays_a_device_and_a_link_a_link(device, command):
     assert {path.name for path in Path().iterdir()} == {"class", *(map(str, (device, to_device, link, target)))}
 
 
+@pytest.mark.parametrize("command", [(*GRADE, "--out"), (*GRADE, "--json"), (*PATHS, "--json"), (*PATHS, "--plot")])
+def test_an_existing_file_keeps_its_permissions_and_other_names(command):
+    path, other = Path("out.png"), Path("other.png")
+    path.write_text("before" * 100_000)
+    path.chmod(0o600)
+    os.link(path, other)
+    before = path.stat()
+    assert main([*command, str(path)]) == 0
+    after = path.stat()
+    assert [after.st_ino, after.st_mode, after.st_nlink] == [before.st_ino, before.st_mode, 2]
+    assert other.read_bytes() == path.read_bytes()
+    assert b"before" not in path.read_bytes()
+
+
+def test_a_file_that_must_not_be_written_is_refused_before_anybody_is_graded(monkeypatch, told):
+    Path("grades.csv").touch()
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write everything
+    status, out, err = told(*GRADE, "--out", "grades.csv")
+    assert (status, out, "grades.csv cannot be written" in err) == (2, "", True)
+
+
 @pytest.mark.parametrize(("command", "option"), [("explore", "--save"), ("attention", "--out")])
 def test_pages_and_pictures_of_a_run_go_through_links_and_into_pipes(small_run, command, option):
     name = {"explore": "page.html", "attention": "map.svg"}[command]

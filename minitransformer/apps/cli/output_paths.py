@@ -1,6 +1,7 @@
-"""Output paths that the user names: checked before any work starts, and written without replacing links or devices.
+"""Output paths that the user names: checked before any work starts, and never replaced.
 
-Inside run folders and learners' folders, a link is replaced instead; see ``minitransformer/durable.py``.
+What exists is written in place. So a link, a device and a pipe stay what they are, and a file keeps its owner, its
+permissions and its other names; a new file is there only when it is complete. Inside run folders and learners' folders, a link is replaced instead; see ``minitransformer/durable.py``.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def check_writable(
             raise UsageError(f"--{name} writes {', '.join(wanted)}, found {path}")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            if not follow or not is_stream(path):
+            if not follow or not (is_stream(path) or path.is_file()):
                 check_replaceable(path.resolve() if follow else path)
             elif not os.access(path, os.W_OK):  # opening a pipe would end it
                 raise PermissionError(0, "no permission to write to it")
@@ -48,7 +49,7 @@ def check_writable(
 
 
 def is_stream(path: Path) -> bool:
-    """Return whether a path leads to something that is written in place: a device, a pipe, or this program's output.
+    """Return whether a path leads to something that can be written only once: a device, a pipe, this program's output.
 
     Raises
     ------
@@ -76,8 +77,8 @@ def writing(path: Path) -> Iterator[Path]:
 
 
 def write_output(path: Path, data: bytes) -> None:
-    """Write a file that the user named; links are followed, and devices and pipes stay."""
-    if not is_stream(path):
+    """Write a file that the user named; what exists at the path stays what it is, and gets these contents."""
+    if not is_stream(path) and not path.exists():
         write_whole(path.resolve(), data)
         return
     sys.stdout.flush()
@@ -86,7 +87,7 @@ def write_output(path: Path, data: bytes) -> None:
         with open(path if number is None else os.dup(number), "wb") as stream:
             stream.write(data)
     except BrokenPipeError:
-        raise  # nobody wants it any more
+        raise  # the reader has ended
     except OSError as error:
         raise OSError(error.errno, reason(error), f"{path}") from error
 
