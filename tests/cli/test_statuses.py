@@ -50,6 +50,7 @@ CAUSED.__cause__ = ValueError("another error")
         (Diverged("the loss is nan"), 1, "minitransformer paths: the loss is nan"),
         (ProcessLostError("a process has ended"), 1, "minitransformer paths: a process has ended\n"),
         (OSError(errno.ENOSPC, "the disk is full"), 1, "the disk is full"),
+        (OSError(errno.ENOSPC, "it is full", "h.json"), 1, "minitransformer paths: h.json: it is full\n"),
         (BrokenPipeError(), 141, ""),
         (KeyboardInterrupt(), 130, "interrupted\n"),
         (MemoryError("9 PB"), 1, "MemoryError: 9 PB"),

@@ -98,6 +98,28 @@ def test_nothing_is_written_if_the_check_of_the_whole_fails(solved, capsys, monk
         check_assembled(assemble(solved.folder), solved.folder / FILE)
 
 
+def test_the_check_of_the_whole_names_the_file_and_the_line_that_failed(solved):
+    path = solved.path(find("softmax-backward"))
+    text = path.read_text("utf-8").replace("    row_sum", "    len([][:1]) or int(__name__[0])\n    row_sum")
+    number = 1 + text[: text.index("    len([]")].count("\n")
+    for quotes in ("", "'''", "''' \"\"\" "):  # which no string of the whole can hold as they are
+        path.write_text(f"{text}# {quotes}\n", encoding="utf-8")
+        with pytest.raises(Ended, match="ValueError") as caught:
+            check_assembled(assemble(solved.folder), solved.folder / FILE)
+        assert f"{path}, line {number}, in backward, " in str(caught.value)
+    path.write_text("\n\nraise SystemExit\n", encoding="utf-8")
+    with pytest.raises(Ended, match=rf"{re.escape(str(path))}, line 3, in <module>, .*SystemExit$"):
+        check_assembled(assemble(solved.folder), solved.folder / FILE)
+
+
+def test_the_file_says_which_packages_it_needs(solved):
+    assert "It needs NumPy alone." in assemble(solved.folder)
+    path = solved.path(find("softmax-backward"))
+    text = "import os.path, yaml.nodes\n\n\ndef late():\n    from minitransformer import ops\n\n\n"
+    path.write_text(text + find("softmax-backward").solution, encoding="utf-8")
+    assert "It needs NumPy and minitransformer, yaml." in assemble(solved.folder)
+
+
 def test_the_command_names_what_is_missing_and_keeps_an_edited_file(solved, capsys, monkeypatch):
     monkeypatch.setattr("minitransformer.apps.cli.learn.judge_in_child", judge_file)  # says the same, in less time
     path = solved.path(find("adam-step"))

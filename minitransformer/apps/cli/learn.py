@@ -23,7 +23,7 @@ from minitransformer.apps.cli.languages import add_language, refusing_in
 from minitransformer.apps.cli.options import refusing
 from minitransformer.apps.cli.tutorials import CLONE
 from minitransformer.apps.learn import Book, Exercise, bank, command, find, find_folder, judge_in_child, last_save
-from minitransformer.apps.learn.assembly import FILE, assemble, check_assembled, parts_needed
+from minitransformer.apps.learn.assembly import FILE, assemble, check_assembled, packages_needed, parts_needed
 from minitransformer.apps.learn.child import Ended
 from minitransformer.apps.learn.grading import grade, read_submission
 from minitransformer.apps.learn.language import LANGUAGES, fill, said, say_source
@@ -151,7 +151,8 @@ def _assemble(book: Book) -> int:
         return 1
     kept = book.keep(path, text)
     write_whole(path, text.encode())
-    _say(f"{path} is your Transformer: {len(needed)} functions of yours, and what joins them. It needs NumPy alone.")
+    needs = packages_needed(book.folder)
+    _say(f"{path} is your Transformer: {len(needed)} functions of yours, and what joins them. It needs {needs}.")
     if kept:
         _say(f"Your version is kept in {kept}")
     return _say(f"`python {shlex.quote(str(path))}` checks its gradients and trains it, in less than a minute.")

@@ -1,7 +1,8 @@
 """Output paths that the user names: checked before any work starts, and never replaced.
 
 What exists is written in place. So a link, a device and a pipe stay what they are, and a file keeps its owner, its
-permissions and its other names; a new file is there only when it is complete. Inside run folders and learners' folders, a link is replaced instead; see ``minitransformer/durable.py``.
+permissions and its other names. A new file appears when it is complete. Inside run folders and learners' folders, a
+link is replaced instead; see ``minitransformer/durable.py``.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from minitransformer.apps.cli.processes import end_all, quiet, start_ranks
 from minitransformer.arrays import BackendError, full_memory, use
 from minitransformer.data import MissingExtraError, UnknownTokenError
 from minitransformer.decoding import Diverged
-from minitransformer.files import FileError
+from minitransformer.files import FileError, reason
 from minitransformer.sharding import ALONE, ProcessLostError, launched_rank
 from minitransformer.training import RunError
 
@@ -71,7 +71,7 @@ def run_command(args: argparse.Namespace, command: ModuleType) -> int:
         complain(error)
         return 1
     except OSError as error:
-        complain(one_line(error))
+        complain(one_line(f"{error.filename}: {reason(error)}" if error.filename else error))
         discard_output()
         return 1
     except KeyboardInterrupt:
