@@ -104,6 +104,18 @@ def test_what_is_printed_of_a_class(told, week_5):
     assert "Ben" not in equal  # only short answers
 
 
+def test_answers_that_are_too_long_to_compare_are_named(told, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    answer = find("sinusoidal-positions").solution
+    hand_in(Path("class"), "Ada", sinusoidal_positions=answer)
+    hand_in(Path("class"), "Ben", sinusoidal_positions=f"{answer}# {'x' * 66_000}\n", merge_heads=None)
+    out = grade(told, "--week", "5")
+    assert "Ben" not in out.partition("same code")[2].partition("not compared")[0]
+    assert re.fullmatch(r".*\n  Ben: sinusoidal-positions\n", out.partition("not compared")[2])
+    hand_in(Path("class"), "Ben", sinusoidal_positions=answer)
+    assert "not compared" not in grade(told, "--week", "5")
+
+
 def test_verdicts_and_feedback_say_what_was_wrong(told, week_5):
     out = grade(told, "--week", "5", "--json", "a.json", "--feedback", "deep/er")
     assert "a.json" in out

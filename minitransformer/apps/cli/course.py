@@ -93,6 +93,10 @@ def _grade(args: argparse.Namespace) -> int:
         print("\n" + said("the same code after renaming:"))
         for students, names in sorted(equal.items(), key=lambda group: -len(group[1])):
             print(fill(f"  {', '.join(map(one_line, students))}: {_shorten(names)}", rest="    "))
+    if long := grading.too_long_to_compare(submissions):
+        print("\n" + said(f"longer than {grading.LONGEST_COMPARED:,} bytes, so not compared with other students:"))
+        for student, names in long.items():
+            print(fill(f"  {one_line(student)}: {_shorten(names)}", rest="    "))
     if hasattr(args, "feedback"):
         print("\n" + said(f"The feedback for each student is in {args.feedback}."))
     if hasattr(args, "out"):

@@ -221,6 +221,17 @@ def equal_answers(submissions: Sequence[Submission], exercises: Sequence[Exercis
     return groups
 
 
+def too_long_to_compare(submissions: Sequence[Submission]) -> dict[str, list[str]]:
+    """Return the exercises whose files `equal_answers` does not compare, by student: their syntax trees may be huge."""
+    long = {
+        one.student: [
+            name for name, text in one.files.items() if isinstance(text, bytes) and len(text) > LONGEST_COMPARED
+        ]
+        for one in submissions
+    }
+    return {student: names for student, names in long.items() if names}
+
+
 def _shape(text: bytes) -> tuple[str, ...]:
     """Return the syntax tree of a file without its texts, each name replaced by its number: a description of each node.
 
