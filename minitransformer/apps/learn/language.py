@@ -97,7 +97,7 @@ def catalogue(name: str) -> tuple[Mapping[str, str], Mapping[Pattern, str]]:
 def said(text: str, to: str = "", depth: int = 0) -> str:
     """Return a text in the learner's language, or another; as it is, if that is English or has no translation.
 
-    ``depth`` is of messages in messages.
+    ``depth`` counts the messages that contain this text.
     """
     texts, messages = catalogue(to if to in LANGUAGES else language())
     flat = text.replace("\n", " ")
