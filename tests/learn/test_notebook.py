@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from toml_cases import toml_table
 
-from minitransformer.apps.learn import Book, bank, find, judge_file, judge_in_child
+from minitransformer.apps.learn import Book, bank, find, judge_file, judge_in_child, notebook
 from minitransformer.apps.learn.model import Parts
 
 pytest.importorskip("IPython", reason="IPython is not installed: pip install -e .[tutorials]")
@@ -111,3 +111,12 @@ def test_what_only_the_notebook_can_run_is_not_kept(notebooks):
     assert re.search("the code is not kept: by itself .*`from beside import .*` failed with ModuleNotFoundError", first)
     assert re.search("the code is not kept: by itself .*`hidden = .*` failed with NameError", last)
     assert not re.search(r"Line \d", first + last)  # of a file that nobody can open
+
+
+def test_a_process_that_ends_without_a_word_gives_no_statements():
+    assert (
+        notebook._replay(
+            [[notebook._Statement(text, frozenset(), frozenset()) for text in ("import os", "os._exit(0)")]]
+        )
+        == []
+    )
