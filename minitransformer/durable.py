@@ -54,21 +54,27 @@ def write_durably(path: Path, data: bytes) -> None:
     _write(path, data, flush=True)
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Replace a file as `write_durably` does, without waiting for the disk: safe from a kill, not from a power cut."""
-    _write(path, data, flush=False)
+def write_whole(path: Path, data: bytes, like: os.stat_result | None = None) -> None:
+    """Replace a file as `write_durably` does, without waiting for the disk: safe from a kill, not from a power cut.
+
+    The new file has the owner and the permissions of ``like``, if that is given.
+    """
+    _write(path, data, flush=False, like=like)
 
 
-def create(path: Path, data: bytes, flush: bool = True) -> None:
-    """Write a new file.
+def create(path: Path, data: bytes, flush: bool = True, like: os.stat_result | None = None) -> None:
+    """Write a new file, with the owner and the permissions of ``like`` if that is given.
 
     Raises
     ------
     OSError
         If it cannot be written, or the path exists, even as a broken link.
     """
-    number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o666)
+    number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o600 if like else 0o666)
     try:
+        if like and hasattr(os, "fchown"):  # not on Windows
+            os.fchown(number, like.st_uid, like.st_gid)
+            os.fchmod(number, stat.S_IMODE(like.st_mode))
         _write_all(number, data)
         if flush:
             flush_to_disk(number)
@@ -260,11 +266,11 @@ def _refuse_device(path: Path) -> None:
             raise OSError(errno.EINVAL, "it is a device, expected a file; choose another path", f"{path}")
 
 
-def _write(path: Path, data: bytes, flush: bool) -> None:
+def _write(path: Path, data: bytes, flush: bool, like: os.stat_result | None = None) -> None:
     _refuse_device(path)
     aside = _fresh_name(path)
     try:
-        create(aside, data, flush)
+        create(aside, data, flush, like)
         if flush:
             put_in_place(aside, path)
         else:

@@ -1,6 +1,7 @@
 """Files that the user names: a device or a pipe gets the contents, and a link stays a link."""
 
 import csv
+import errno
 import json
 import os
 import stat
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from minitransformer import durable
-from minitransformer.apps.cli import main
+from minitransformer.apps.cli import main, output_paths
 from minitransformer.apps.learn.course import write_plan
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no such links and pipes")
@@ -76,6 +77,26 @@ def test_an_existing_file_keeps_its_permissions_and_other_names(command):
     assert [after.st_ino, after.st_mode, after.st_nlink] == [before.st_ino, before.st_mode, 2]
     assert other.read_bytes() == path.read_bytes()
     assert b"before" not in path.read_bytes()
+
+
+def test_a_file_with_one_name_keeps_its_permissions_and_is_never_half_written(monkeypatch):
+    path = Path("out.txt")
+    path.write_text("before")
+    path.chmod(0o640)
+    output_paths.write_output(path, b"after")
+    assert (path.read_text(), path.stat().st_mode & 0o777) == ("after", 0o640)
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(durable, "_write_all", full)
+        with pytest.raises(OSError, match="space"):
+            output_paths.write_output(path, b"lost")
+    assert (path.read_text(), sorted(os.listdir())) == ("after", ["class", "out.txt"])
+    monkeypatch.setattr(durable, "replace", lambda *_: (_ for _ in ()).throw(OSError(errno.EBUSY, "a mount")))
+    output_paths.write_output(path, b"in place")
+    assert (path.read_text(), sorted(os.listdir())) == ("in place", ["class", "out.txt"])
 
 
 def test_a_file_that_must_not_be_written_is_refused_before_anybody_is_graded(monkeypatch, told):

@@ -1,13 +1,14 @@
-"""Output paths that the user names: checked before any work starts, and never replaced.
+"""Output paths that the user names, checked before any work starts.
 
-What exists is written in place. So a link, a device and a pipe stay what they are, and a file keeps its owner, its
-permissions and its other names. A new file appears when it is complete. Inside run folders and learners' folders, a
-link is replaced instead; see ``minitransformer/durable.py``.
+A link, a device and a pipe stay what they are. A file appears, or changes, when it is complete, and keeps its owner and
+its permissions. Only one that cannot be replaced, since it has other names or is a mount of its own, is written in
+place. Inside run folders and learners' folders, a link is replaced instead; see ``minitransformer/durable.py``.
 """
 
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import stat
 import sys
@@ -22,6 +23,8 @@ from minitransformer.files import reason
 
 PICTURES = (".png", ".pdf", ".svg")
 PAGES = (".html", ".htm")
+IN_PLACE = {errno.EACCES, errno.EPERM, errno.EBUSY, errno.EXDEV}
+"""Error numbers of files that cannot be replaced, but perhaps be written: they or their owners are somebody else's."""
 
 
 def check_writable(
@@ -79,9 +82,15 @@ def writing(path: Path) -> Iterator[Path]:
 
 def write_output(path: Path, data: bytes) -> None:
     """Write a file that the user named; what exists at the path stays what it is, and gets these contents."""
-    if not is_stream(path) and not path.exists():
-        write_whole(path.resolve(), data)
-        return
+    if not is_stream(path):
+        found = path.stat() if path.exists() else None
+        try:
+            if found is None or found.st_nlink == 1:
+                write_whole(path.resolve(), data, like=found)
+                return
+        except OSError as error:
+            if found is None or error.errno not in IN_PLACE:
+                raise
     sys.stdout.flush()
     number = _own_output(path.stat())
     try:
