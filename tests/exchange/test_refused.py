@@ -367,6 +367,35 @@ def test_two_fields_that_agree_are_read(tmp_path):
     assert read("llama", folder).model["rotary_base"] == config["rope_theta"]
 
 
+def test_the_frequency_may_stand_in_one_of_three_places(tmp_path):
+    folder = FOLDERS["llama"](tmp_path / "folder")
+    config = json.loads((folder / "config.json").read_text())
+    base = config.pop("rope_theta")
+    turns = {"rope_type": "default"}
+    for fields in (
+        {"rope_parameters": turns | {"rope_theta": base}, "rope_scaling": turns},
+        {"rope_parameters": turns, "rope_scaling": turns | {"rope_theta": base}},
+        {"rope_parameters": turns, "rope_scaling": turns, "rope_theta": base},
+    ):
+        (folder / "config.json").write_text(json.dumps(config | fields))
+        assert read("llama", folder).model["rotary_base"] == base
+
+
+@pytest.mark.parametrize("model_type", ["gpt_neox", None])
+def test_an_unknown_model_type_is_named_before_its_architectures(tmp_path, model_type):
+    folder = FOLDERS["llama"](tmp_path / "folder")
+    write_value("llama", folder, "config.json", "architectures", ["GPTNeoXForCausalLM"])
+    write_value("llama", folder, "config.json", "model_type", model_type)
+    refuse("llama", folder, ": model_type is")
+
+
+@pytest.mark.parametrize(("kind", "name"), [("gpt2", "TFGPT2LMHeadModel"), ("huggingface", "FlaxMarianMTModel")])
+def test_classes_of_other_frameworks_are_the_same_architectures(tmp_path, kind, name):
+    folder = FOLDERS[kind](tmp_path / "folder")
+    write_value(kind, folder, "config.json", "architectures", [name])
+    assert read(kind, folder).model
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # Files
 

@@ -140,7 +140,7 @@ def _llama(config: Fields, kind: str) -> dict[str, Any]:
     config.require("mlp_bias", False, why="ours have biases in both feed-forward layers or none, and gates")
     config.require("hidden_act", "silu", why="the gates of ours are silu")
     config.require("use_sliding_window", False, why="our queries see all positions before them")
-    if any(layer != "full_attention" for layer in config.values.get("layer_types") or ()):
+    if any(layer != "full_attention" for layer in config.texts("layer_types")):
         raise config.error("layer_types", "full_attention only: our queries see all positions before them")
     longest = config.integer("max_position_embeddings", LONGEST, at_least=2)
     if kind == "mistral" and config.integer("sliding_window", longest) < min(longest, LONGEST):
@@ -164,14 +164,17 @@ def _llama(config: Fields, kind: str) -> dict[str, Any]:
 
 def _frequencies(config: Fields) -> dict[str, float]:
     """Return the options of rotary positions, which newer versions keep together in ``rope_parameters``."""
-    newer, older = (_frequencies_of(config, name) for name in ("rope_parameters", "rope_scaling"))
+    names = ("rope_parameters", "rope_scaling")
+    given = (fields for fields in (*map(config.inside, names), config) if fields.has("rope_theta"))
+    base = next(given, config).number("rope_theta", 10000.0)
+    newer, older = (_frequencies_of(config, name, base) for name in names)
     if newer and older and newer != older:
         raise config.error("rope_scaling", "null, or what rope_parameters says; remove the wrong one")
     config.require("partial_rotary_factor", 1, why="our positions turn all features")
-    return newer or older or {"rotary_base": config.number("rope_theta", 10000.0)}
+    return newer or older or {"rotary_base": base}
 
 
-def _frequencies_of(config: Fields, name: str) -> dict[str, float]:
+def _frequencies_of(config: Fields, name: str, base: float) -> dict[str, float]:
     """Return the options of rotary positions in an object of the configuration; none if it is missing."""
     fields = config.inside(name)
     if not fields.values:
@@ -183,7 +186,7 @@ def _frequencies_of(config: Fields, name: str) -> dict[str, float]:
     fields.require("partial_rotary_factor", 1, why="our positions turn all features")
     for other in fields.values.keys() - PROGRAMS["rotary"]:
         fields.require(other, why=f"ours have no such field of {name}")
-    base = fields.number("rope_theta", config.number("rope_theta", 10000.0))
+    base = fields.number("rope_theta", base)
     kind = fields.text("rope_type", fields.text("type", "default"))
     if kind == "default":
         return {"rotary_base": base}

@@ -36,6 +36,7 @@ the token that starts a sentence there, which is never written.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -107,12 +108,13 @@ def read_huggingface(folder: Path) -> Published:
     for names in PROGRAMS["same-fields"]:
         config.agree(*names)
     kind = config.text("model_type", "none")
-    if not all(f"{name}".lower().startswith(kind) for name in config.values.get("architectures") or ()):
-        raise config.error("architectures", f"those of {kind}, as model_type says; remove the wrong one")
+    if kind != "marian" and kind not in CLASSES:
+        raise config.error("model_type", f"marian, {', '.join(CLASSES)}: other architectures cannot be imported")
+    for name in config.texts("architectures"):
+        if not re.sub("^(TF|Flax)", "", name).lower().startswith(kind):
+            raise config.error("architectures", f"those of {kind}, as model_type says; remove the wrong one")
     if kind in CLASSES:
         return read_decoder(folder, config)
-    if kind != "marian":
-        raise config.error("model_type", f"marian, {', '.join(CLASSES)}: ours has no other architectures")
     for name, allowed in SAME_HERE.items():
         config.require(name, *allowed, why="MarianMTModel computes nothing else")
     generation = folder / "generation_config.json"

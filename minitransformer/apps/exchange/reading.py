@@ -105,6 +105,13 @@ class Fields:
             raise self.error(name, "a text")
         return value
 
+    def texts(self, name: str) -> list[str]:
+        """Return a list of texts; if it is missing or null, an empty one."""
+        value = self._get(name, [])
+        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+            raise self.error(name, "a list of texts")
+        return value
+
     def require(self, name: str, *allowed: Any, why: str) -> None:
         """Raise a FileError unless a value is missing, null or one of those allowed."""
         if self.has(name) and self.values[name] not in allowed:
