@@ -40,7 +40,9 @@ _OTHERS = {
     b"\x28\xb5\x2f\xfd": ("packed by zstd", "zstd -d"),
     b"PK\x03\x04": ("a zip archive, or a file of an office program", "unzip"),
 }
-_CONTROL = bytes(range(32))
+_UNMARKED = ("UTF-32LE", "UTF-32BE", "UTF-16LE", "UTF-16BE")
+# zeros, and controls that end no line and part no words
+_NO_TEXT = re.compile(b"[\0-\x08\x0e-\x1a\x1c-\x1f]")
 
 
 class TextError(FileError):
@@ -173,25 +175,32 @@ def read_parallel(source: Path | str, target: Path | str | None = None) -> Paral
 def remarks(pairs: Pairs) -> list[str]:
     """Return notes on pairs that look like a table's: a header, and sides in quotes.
 
-    A first pair of single words is taken for a header if other pairs are longer, and neither word occurs again.
+    A first pair of one or two words is taken for a header if other pairs are longer, and none of its words occurs
+    again.
     """
     notes = []
     words = [[text.split() for text in pair] for pair in pairs]
     first, rest = words[0], words[1:]
     if (
-        all(len(side) == 1 and re.fullmatch(r"[^\W_][\w-]*", side[0]) for side in first)
-        and sum(len(one) > 1 or len(other) > 1 for one, other in rest) > 0.9 * len(rest)
-        and not any(first[side][0] in pair[side] for pair in rest for side in (0, 1))
+        all(len(side) <= 2 and all(re.fullmatch(r"[^\W_][\w-]*", word) for word in side) for side in first)
+        and sum(len(one) > len(first[0]) or len(other) > len(first[1]) for one, other in rest) > 0.9 * len(rest)
+        and not any(word in pair[side] for pair in rest for side in (0, 1) for word in first[side])
     ):
         notes.append(
             f"text: the first pair is {pairs[0][0]!r} and {pairs[0][1]!r}; if that is a header, remove the line"
         )
-    quoted = sum(any(len(text) > 1 and text[0] == text[-1] == '"' for text in pair) for pair in pairs)
+    quoted = sum(any(map(_is_quoted, pair)) for pair in pairs)
     if quoted > 0.01 * len(pairs):
         notes.append(
-            f"text: in {counted(quoted, 'pairs')} a side stands in quotes; if a table (CSV) put them there, remove them"
+            f"text: in {counted(quoted, 'pairs')} a side has quotes around it, or one at one end; if a table (CSV) put "
+            "them there, remove them"
         )
     return notes
+
+
+def _is_quoted(text: str) -> bool:
+    ends = [text.startswith('"'), text.endswith('"')]
+    return len(text) > 1 and (all(ends) or (any(ends) and text.count('"') % 2 == 1))
 
 
 def references(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
@@ -229,7 +238,7 @@ def read_lines(path: Path | str) -> list[str]:
     Raises
     ------
     TextError
-        If the file is missing, empty, damaged or not UTF-8; the message names the file, and the line.
+        If the file is missing, empty, damaged, not UTF-8, or has a NUL; the message names the file, and the line.
     """
     return split_lines(read_bytes(path), f"{path}")
 
@@ -270,7 +279,7 @@ def split_lines(data: bytes, name: str) -> list[str]:
     Raises
     ------
     TextError
-        If it is empty or not UTF-8.
+        If it is empty, not UTF-8, or has a NUL.
     """
     if other := _other_kind(data):
         raise TextError(f"{name} is {other[0]}, expected text in UTF-8; convert it first with `{other[1]}`")
@@ -280,12 +289,16 @@ def split_lines(data: bytes, name: str) -> list[str]:
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        line, zeros = data.count(b"\n", 0, error.start) + 1, [data[i::2].count(0) for i in (0, 1)]
-        likely = "LATIN1" if not any(zeros) else "UTF-16BE" if zeros[0] > zeros[1] else "UTF-16LE"
+        if found := _NO_TEXT.search(data):
+            raise _no_text(data, name, found.start(), "unpack an archive, save a document as plain text") from error
+        line = data.count(b"\n", 0, error.start) + 1
         raise TextError(
             f"{name}, line {line}: the byte 0x{data[error.start]:02X} is not UTF-8 there; save the file as UTF-8, for "
-            f"example with `iconv -f {likely} -t UTF-8`, naming the encoding that it has now"
+            "example with `iconv -f LATIN1 -t UTF-8`, naming the encoding that it has now"
         ) from error
+    if "\0" in text:
+        advice = "give another file, or, if only these bytes are wrong, remove them with `tr -d '\\000'`"
+        raise _no_text(data, name, data.index(b"\0"), advice)
     # str.splitlines would split at U+2028, U+0085 and others, which occur inside sentences
     lines = text.removesuffix("\n").split("\n")
     return [line.removesuffix("\r") for line in lines]
@@ -294,16 +307,25 @@ def split_lines(data: bytes, name: str) -> list[str]:
 def _other_kind(data: bytes) -> tuple[str, str] | None:
     """Return what data is, and the command that makes text of it; None if it may be UTF-8."""
     for first, kind in _OTHERS.items():
-        # all of bzip2's first bytes are letters, so it takes its next ones to know it
+        # the first bytes of bzip2 are letters, so a text may begin with them; its next bytes tell
         if data.startswith(first) and (first != b"BZh" or data[4:10] == b"1AY&SY"):
             return kind
-    halves = data[::2], data[1::2]
-    controls = [len(half) - len(half.translate(None, _CONTROL)) for half in halves]
-    for name, high, low in (("UTF-16LE", 1, 0), ("UTF-16BE", 0, 1)):
-        # every second byte is the number of a script, and that of spaces is 0
-        if b"\0" in halves[high] and controls[high] >= 0.9 * len(halves[high]) and controls[low] <= len(data) / 4:
-            return "UTF-16", f"iconv -f {name} -t UTF-8"
-    return None
+    if b"\0" not in data:
+        return None
+    spaces = {}
+    for name in _UNMARKED:
+        text = data[:4096].decode(name, "replace")
+        seen = sum(one != "\ufffd" and (one.isprintable() or one.isspace()) for one in text)
+        spaces[name] = (text.count(" ") + text.count("\n")) * (seen >= 0.95 * len(text))
+    name = max(spaces, key=lambda one: spaces[one])
+    return (name, f"iconv -f {name} -t UTF-8") if spaces[name] else None
+
+
+def _no_text(data: bytes, name: str, index: int, advice: str) -> TextError:
+    line = data.count(b"\n", 0, index) + 1
+    return TextError(
+        f"{name}, line {line}: found the byte 0x{data[index]:02X}, so this is no text, expected text in UTF-8; {advice}"
+    )
 
 
 def _tab_separated(path: Path) -> Pairs:
@@ -313,9 +335,11 @@ def _tab_separated(path: Path) -> Pairs:
             line = "\t"
         if line.count("\t") != 1:
             advice = (
-                f"to keep the first two columns: `cut -f1,2 {shlex.quote(f'{path}')}`"
+                f"keep two columns: `cut -f1,2 {(file := shlex.quote(f'{path}'))}` the first and second, `cut -f2,3 "
+                f"{file}` the second and third"
                 if "\t" in line
-                else "for one sentence a line give two files, one of each language"
+                else "save a table (CSV) with tabs between its columns; for one sentence a line give two files, one of "
+                "each language"
             )
             raise TextError(
                 f"{path}, line {number}: found {line.count(chr(9)) or 'no'} tabs, expected exactly one, between source "

@@ -3,6 +3,7 @@ import gzip
 import lzma
 from hashlib import sha256
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -56,7 +57,7 @@ def lines_file(tmp_path_factory):
     return tmp_path_factory.mktemp("text") / "lines"
 
 
-@given(st.lists(st.text().filter(lambda line: "\n" not in line and not line.endswith("\r")), min_size=1))
+@given(st.lists(st.text().filter(lambda line: not {*"\n\0"} & {*line} and not line.endswith("\r")), min_size=1))
 def test_every_line_comes_back(lines_file, lines):
     path = write(lines_file, "\n".join(["first", *lines]) + "\n")
     assert read_lines(path) == ["first", *lines]
@@ -116,7 +117,7 @@ TEXTS = {
 }
 
 
-@pytest.mark.parametrize("encoding", ["UTF-16", "UTF-16LE", "UTF-16BE", "UTF-32"])
+@pytest.mark.parametrize("encoding", ["UTF-16", "UTF-16LE", "UTF-16BE", "UTF-32", "UTF-32LE", "UTF-32BE"])
 @pytest.mark.parametrize("language", TEXTS)
 def test_other_encodings_of_unicode_are_named(tmp_path, language, encoding):
     data = (TEXTS[language] * 20).encode(encoding)
@@ -135,15 +136,37 @@ def test_other_files_are_named(tmp_path, data, told):
         read_parallel(write(tmp_path / "text", data))
 
 
+def test_a_byte_that_no_text_has_is_refused(tmp_path):
+    random = np.random.default_rng(1)
+    kinds = {
+        "a text": b"the cat\tle chat\n" + b"a \0dog\tun chien\n" * 50,
+        "tar": b"a\n" + b"a.tsv" + bytes(95) + b"0000644\0" + b"a dog\tun chien\n" * 50,
+        "lzma": lzma.compress(random.bytes(3000), format=lzma.FORMAT_ALONE),
+        "lz4": b"\x04\x22\x4d\x18\x64\x40\xa7" + random.bytes(2000).replace(b"\0", b"\xff"),
+        "doc": b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(16) + b">\0\x03\0" + "a document ".encode("UTF-16LE") * 9,
+        "pdf": b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n" + random.bytes(3000),
+    }
+    for name, data in kinds.items():
+        with pytest.raises(TextError, match=r", line \d+: found the byte 0x.*no text") as error:
+            read_lines(write(tmp_path / name, data))
+        assert "iconv" not in str(error.value), name
+    with pytest.raises(TextError, match=r"a text, line 2: found the byte 0x00.*tr -d '\\000'"):
+        read_lines(tmp_path / "a text")
+
+
 def test_three_columns(tmp_path):
-    with pytest.raises(TextError, match=r"line 2: found 2 tabs.*cut -f1,2"):
+    with pytest.raises(TextError, match=r"line 2: found 2 tabs.*cut -f1,2 .* first and second.*cut -f2,3 "):
         read_parallel(write(tmp_path / "text", "a\tb\nc\td\te\n"))
+    with pytest.raises(TextError, match=r"line 1: found no tabs.*CSV"):
+        read_parallel(write(tmp_path / "text", "a,b\nc,d\n"))
 
 
 @pytest.mark.parametrize(("pairs", "told"), [
     ([("fr", "wol")], "'fr' and 'wol'"), ([("English", "German")], "'English' and 'German'"),
     ([("Non.", "Déet.")], None), ([("cat sat", "chat assis")], None),
     ([('"a ""b"" c"', "d e"), ("a", '"b c"')], "2 pairs"), ([('say "no"', '"')], None),
+    ([("source text", "target text")], "'source text'"), ([("id", "English sentence")], "'English sentence'"),
+    ([('"a, b', "d e"), ("a", 'b c"')], "2 pairs"), ([('"No", he said', 'say "no"')], None),
 ])  # fmt: skip
 def test_headers_and_quotes_are_pointed_out(pairs, told):
     rest = [(f"the cat {i}", f"le chat {i}") for i in range(60)]

@@ -641,6 +641,18 @@ def test_other_things_that_are_published_are_named(tmp_path, kind):
     adapter.mkdir()
     (adapter / "adapter_config.json").write_text('{"base_model_name_or_path": "gpt2"}')
     refuse(kind, adapter, "merge it into its base, 'gpt2'")
+    for name in ("config.json", "adapter_model.safetensors"):
+        (adapter / name).write_text('{"model_type": "gpt2"}')
+    refuse(kind, adapter, "merge it into its base, 'gpt2'")
+    (tmp_path / "file.gguf").write_bytes(b"GGUF")
+    refuse(kind, tmp_path / "file.gguf", "in GGUF")
+    (tmp_path / "small").mkdir()
+    (tmp_path / "small" / "small.gguf").write_bytes(b"GGUF")
+    refuse(kind, tmp_path / "small", "in GGUF")
+    if kind in ("gpt2", "huggingface"):
+        FOLDERS[kind](tmp_path / "tensorflow")
+        (tmp_path / "tensorflow" / "model.safetensors").rename(tmp_path / "tensorflow" / "tf_model.h5")
+        refuse(kind, tmp_path / "tensorflow", "from_tf")
     (tmp_path / "file").write_text("")
     refuse(kind, tmp_path / "file", "is a file")
     refuse(kind, tmp_path / ("x" * 300), "there is no folder")

@@ -38,11 +38,18 @@ def require_folder(folder: Path, holds: str) -> None:
             f"{folder} is a package of Argos Translate, expected the model inside: if it is a file, unpack it with "
             "`unzip`; copy its sentencepiece.model into its folder model, and `import ctranslate2` that folder"
         )
+    if folder.suffix == ".gguf" or (
+        isdir(folder) and not exists(folder / "config.json") and any(folder.glob("*.gguf"))
+    ):
+        raise FileError(f"{folder} is a model in GGUF, expected the model that it was made from; {holds}")
     if isfile(folder):
         raise FileError(f"{folder} is a file, expected a folder; if it is an archive, unpack it; {holds}")
     if not isdir(folder):
         raise FileError(f"there is no folder {folder}; {holds}")
-    if exists(folder / ADAPTER) and not exists(folder / "config.json"):
+    weights = ("*.safetensors*", "*.bin", "*.npz")
+    if exists(folder / ADAPTER) and all(
+        path.name.startswith("adapter") for names in weights for path in folder.glob(names)
+    ):
         base = Fields(folder / ADAPTER).values.get("base_model_name_or_path")
         raise FileError(
             f"{folder} is an adapter of PEFT, which has no model of its own, expected a whole model: merge it into its "
@@ -260,6 +267,11 @@ def read_weights(folder: Path, model: str) -> tuple[Path, dict[str, Array]]:
                 f"{folder / name} is a pickle, which can run any program when it is read, expected model.safetensors; "
                 f"convert it if you trust it: python -c {shlex.quote(script)}"
             )
+    if (folder / "tf_model.h5").exists():
+        raise FileError(
+            f"{folder / 'tf_model.h5'} holds weights of TensorFlow, expected model.safetensors; convert it with "
+            "from_pretrained(..., from_tf=True) and save_pretrained() of transformers 4"
+        )
     raise FileError(f"there is no file {path}")
 
 
