@@ -20,8 +20,8 @@ Pairs = list[tuple[str, str]]
 # half characters, which no file in UTF-8 can hold; sentencepiece's sign for a space
 HALVES = re.compile("[\ud800-\udfff]")
 _SPACE = "▁"
-# Unicode's default-ignorable characters, except those that change what is seen: U+200C and U+200D, which part and join
-# letters, variation selectors, and the tags of flags
+# Unicode's default-ignorable characters, except those that may change a letter or a flag: U+200C and U+200D, variation
+# selectors, and tags
 _IGNORABLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0"
     "\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e001f\U000e0080-\U000e00ff"
@@ -71,10 +71,11 @@ def normalise_text(text: str) -> str:
 
 
 def comparable(text: str) -> str:
-    """Return what two texts have in common that look the same: a text normalised, without ignorable characters.
+    """Return a text normalised and without ignorable characters; two texts are compared in this form.
 
-    Those are the default-ignorable characters of Unicode, such as U+200B, the zero-width space, and U+00AD, the soft
-    hyphen. Those that may change what is seen stay: joiners, variation selectors and tags.
+    Ignorable are the default-ignorable characters of Unicode, such as U+200B, the zero-width space, U+00AD, the soft
+    hyphen, and U+202E, which reverses the order of the letters after it. Four kinds of characters stay, wherever they
+    are: the joiners U+200C and U+200D, variation selectors, tags (U+E0020 to U+E007F), and control characters.
     """
     return normalise_text(_IGNORABLE.sub("", normalise_text(text)))
 

@@ -69,7 +69,7 @@ def exact_match(found: Sequence[str], references: Sequence[Sequence[str]]) -> Sh
     Returns
     -------
     Share
-        The share of texts. Differences that `comparable` removes are ignored: they cannot be seen.
+        The share of texts. Texts are compared as `comparable` returns them.
 
     Raises
     ------

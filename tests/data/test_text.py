@@ -224,6 +224,7 @@ def test_what_may_be_seen_is_compared():
         "\u1820\u180b",
         "🏴\U000e0067\U000e007f",
         "a b",
+        *(f"a{kept}b" for kept in ("\ufe0f", "\u200d", "\U000e0061", "\u2800", "\x01", "\x80", "\ufff9")),
     ):
         assert comparable(text) == text
     assert comparable(" e\u0301\u00a0 a") == "é a"
