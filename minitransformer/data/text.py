@@ -74,8 +74,8 @@ def comparable(text: str) -> str:
     """Return a text normalised and without ignorable characters; two texts are compared in this form.
 
     Ignorable are the default-ignorable characters of Unicode, such as U+200B, the zero-width space, U+00AD, the soft
-    hyphen, and U+202E, which reverses the order of the letters after it. Four kinds of characters stay, wherever they
-    are: the joiners U+200C and U+200D, variation selectors, tags (U+E0020 to U+E007F), and control characters.
+    hyphen, and U+202E, which reverses the order of the letters after it. All others stay, also those that can be seen
+    in few places: the joiners U+200C and U+200D, variation selectors, tags (U+E0020 to U+E007F), control characters.
     """
     return normalise_text(_IGNORABLE.sub("", normalise_text(text)))
 

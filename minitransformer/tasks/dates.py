@@ -105,11 +105,12 @@ def in_korean(day: date, to: str = "ko") -> str:
 
 
 def _in_words(text: str) -> str:
-    """Write a date such as 2024-03-07 in English."""
-    if not re.fullmatch("[0-9]{4}-[0-9]{2}-[0-9]{2}", text.strip()):
+    """Write a date such as 2024-03-07, 2024-3-7 or 2024/03/07 in English."""
+    parts = re.fullmatch(r"([0-9]{4})([-/])([0-9]{1,2})\2([0-9]{1,2})", text.strip())
+    if not parts:
         return text
     try:
-        return in_english(date.fromisoformat(text.strip()))
+        return in_english(date(*map(int, parts.group(1, 3, 4))))
     except ValueError:  # there is no such day
         return text
 

@@ -92,9 +92,9 @@ def numbers_task(to: str = "de") -> DrawnTask:
 
 
 def _in_words(text: str) -> str:
-    """Write digits in words: 432 and 1,000,000 (whose *million* the model does not know)."""
-    digits = re.fullmatch(r"\s*([0-9]{1,9}|[0-9]{1,3}(?:,[0-9]{3}){1,2})\s*", text)
-    return spell(int(digits[1].replace(",", "")), "en") if digits else text
+    """Write digits in words: 432 and 1,000,000 (whose *million* the model does not know); spaces may replace commas."""
+    digits = re.fullmatch("([0-9]{1,9}|[0-9]{1,3}([, \u00a0\u202f])[0-9]{3}(?:\\2[0-9]{3})?)\\.?", text.strip())
+    return spell(int(re.sub("[^0-9]", "", digits[1])), "en") if digits else text
 
 
 def _english_tokens(text: str) -> list[str]:

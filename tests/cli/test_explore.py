@@ -123,6 +123,13 @@ def test_a_sentence_is_saved(run, tmp_path, monkeypatch, capsys):
     assert 'id="saved"' in page.read_text(encoding="utf-8")
 
 
+def test_what_a_saved_text_is_read_as_is_printed(run, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("minitransformer.apps.explorer.saved._gradients", lambda *_, **options: [])
+    monkeypatch.setattr("minitransformer.tasks.task.Task.other_words", lambda task, text: "one two")
+    assert main(["explore", run, "12", "--save", str(tmp_path / "page.html")]) == 0
+    assert "the text is read as: one two" in capsys.readouterr().out.splitlines()
+
+
 def test_a_run_without_held_out_texts_needs_a_text(run, tmp_path, monkeypatch, refused):
     monkeypatch.setattr(Reading, "examples", lambda reading: [])
     assert "give a text" in refused("explore", run, "--save", tmp_path / "page.html")

@@ -55,9 +55,13 @@ def test_tokens(to, number, tokens):
         ("numbers", "432", "four hundred and thirty-two"),
         ("numbers", " 97,481\n", "ninety-seven thousand, four hundred and eighty-one"),
         ("numbers", "1000000", "one million"),
+        ("numbers", "1 000 000", "one million"),
+        *(("numbers", text, "one thousand") for text in ("1 000", "1\u00a0000", "1\u202f000", "1000.", "1,000. ")),
         *(("numbers", text, None) for text in ("forty-two", "Forty-Two", "97,48", "-1", "1.5", "٤", "")),
-        ("dates", "2024-03-07", "Thursday, March 7, 2024"),
+        *(("numbers", text, None) for text in ("1 000,000", "4 3 2", "1.000", "1..")),
+        *(("dates", text, "Thursday, March 7, 2024") for text in ("2024-03-07", "2024-3-7", "2024/03/07")),
         *(("dates", text, None) for text in ("2024-02-30", "20240307", "Thursday, March 7, 2024")),
+        *(("dates", text, None) for text in ("07.03.2024", "03/07/2024", "2024-3/7", "0000-1-1")),
     ],
 )
 def test_what_people_type_is_read_in_words(task, text, words):

@@ -61,7 +61,7 @@ def _save(session: Session, text: str, file: Path) -> int:
         save(path, session, [text], progress=_draw_progress)
         size = path.stat().st_size
     answer = session.translate({"text": text})
-    print(f"{text}  ->  {answer['text']}" if answer["source"] else answer["text"])
+    print(f"{text}  ->  {answer['text']}" if answer["source"] else answer["text"], *answer["notes"], sep="\n")
     print(f"the file is {file} ({size / 1e6:.1f} MB); open it in a browser")
     if note := left_out(session):
         print(note)
