@@ -72,11 +72,19 @@ def test_tokens_are_read_as_yaml_writes_them(tmp_path):
     assert read_marian(folder).source.tokens[4:] == (*tokens.values(),)[2:]
 
 
+def test_a_vocabulary_may_be_json(tmp_path):
+    tokens = ["</s>", "<unk>", "😀", '"/', "\u2028é"]
+    folder = write_folder(tmp_path / "there", arrays(sizes=(len(tokens),) * 2))
+    (folder / "vocab.yml").write_text(json.dumps({token: i for i, token in enumerate(tokens)}))
+    assert read_marian(folder).source.tokens[4:] == (*tokens,)[2:]
+
+
 @pytest.mark.parametrize("text", [
     "# a comment\nmodels: [model.npz]   # one\nvocabs: ['vocab.yml', \"vocab.yml\"]\nbeam-size: 3\nnormalize: 0.5\n",
     "---\n'models':\n- 'model.npz'\nvocabs:\n    - \"vocab.yml\"\n\"beam-size\": '3'\nnormalize: !!float 0.5\n...\n",
     "models: model.npz\nvocabs: vocab.yml\nbeam-size: 3\nnormalize: 0.5\nallow-special: False\nmini-batch: 1\nseed: 1",
     "{vocabs: vocab.yml, beam-size: 3, normalize: 0.5, word-penalty: 0.00, allow-unk: No, weights: [1.]}",
+    *(f"{{vocabs: vocab.yml, beam-size: 3, normalize: {half}, word-penalty: 0e0}}" for half in (".5", "0.5e0", "5E-1")),
 ])  # fmt: skip
 def test_the_rules_may_be_any_yaml(tmp_path, text):
     folder = write_folder(tmp_path / "there")

@@ -45,7 +45,7 @@ from minitransformer.apps.exchange.reading import parse_yaml, require_folder, sh
 from minitransformer.apps.exchange.writing import PROGRAMS
 from minitransformer.arrays import Array
 from minitransformer.data import Tokeniser, Words, sentencepiece_model
-from minitransformer.files import FileError, read_file, require_regular_file
+from minitransformer.files import FileError, parse_json, read_file, require_regular_file
 
 ACTIVATIONS = {"relu": "relu", "swish": "silu", "gelu": "quick_gelu"}
 OPTIONS = "special:model.yml"
@@ -54,6 +54,8 @@ ONLY = PROGRAMS["marian-options"]
 NORMS = {("n", "da", "n"): "pre", ("", "dan", ""): "post"}
 """What precedes a sub-layer, follows it, and follows the stack; the order of layer norm that it is here."""
 EPSILON = 1e-6
+WHOLE = re.compile("[1-9][0-9]*")
+NUMBER = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(e[-+]?[0-9]{1,2})?", re.IGNORECASE)
 NO = ("false", "no", "off", "n")
 """The words for false in Marian's files."""
 Settings = Mapping[str, str | list[str]]
@@ -200,14 +202,25 @@ def _require(path: Path, settings: Settings, allowed: Mapping[str, Sequence[str]
     for name, values in allowed.items():
         found = _texts(settings.get(name, values[0])) or [""]
         if found[1:] or _simple(found[0]) not in values:
-            raise _error(path, settings, name, f"{' or '.join(map(repr, values))}: ours has nothing else")
+            raise _error(path, settings, name, f"{' or '.join(map(repr, values))}: other values cannot be imported")
 
 
 def _simple(value: str) -> str:
     """Return a value as the tables of ``programs.toml`` spell it."""
     if value.lower() in NO:
         return "false"
-    return f"{float(value):g}" if re.fullmatch(r"[0-9]+(\.[0-9]*)?|\.[0-9]+", value) else value
+    return f"{float(value):g}" if NUMBER.fullmatch(value) else value
+
+
+def _number(
+    path: Path, settings: Settings, name: str, form: re.Pattern[str], usual: str = "", below: int = 1_000_000
+) -> float:
+    """Return an option that is a number, written in a form."""
+    value = settings.get(name, usual)
+    if not isinstance(value, str) or not form.fullmatch(value) or float(value) >= below:
+        kind = "a whole number of 1 or more" if form is WHOLE else "a number of 0 or more"
+        raise _error(path, settings, name, f"{kind}, less than {below:,}")
+    return float(value)
 
 
 def _error(path: Path, settings: Settings, name: str, expected: str) -> FileError:
@@ -216,13 +229,6 @@ def _error(path: Path, settings: Settings, name: str, expected: str) -> FileErro
 
 def _options(path: Path, settings: Settings) -> dict[str, Any]:
     """Return the options of the model that do not depend on its sizes."""
-
-    def number(name: str) -> int:
-        value = settings.get(name, "")
-        if not isinstance(value, str) or not re.fullmatch("[1-9][0-9]{0,5}", value):
-            raise _error(path, settings, name, "a number of 1 or more")
-        return int(value)
-
     _require(path, settings, ONLY)
     if "type" not in settings:
         raise _error(path, settings, "type", "'transformer'")
@@ -238,9 +244,9 @@ def _options(path: Path, settings: Settings) -> dict[str, Any]:
     if not isinstance(activation, str) or activation not in ACTIVATIONS:
         raise _error(path, settings, "transformer-ffn-activation", f"one of {', '.join(ACTIVATIONS)}")
     return {
-        "n_layers": number("enc-depth"),
-        "n_decoder_layers": number("dec-depth"),
-        "n_heads": number("transformer-heads"),
+        "n_layers": int(_number(path, settings, "enc-depth", WHOLE)),
+        "n_decoder_layers": int(_number(path, settings, "dec-depth", WHOLE)),
+        "n_heads": int(_number(path, settings, "transformer-heads", WHOLE)),
         "norm": NORMS[order],
         "activation": ACTIVATIONS[activation],
         "attention_bias": True,
@@ -257,11 +263,10 @@ def _search(path: Path, rules: Settings, settings: Settings) -> tuple[dict[str, 
     known = {*PROGRAMS["marian-rules"], *PROGRAMS["marian"]["carried"], *PROGRAMS["marian"]["no-effect"], *settings}
     for name in rules.keys() - known:  # options of the model have no effect here
         raise _error(path, rules, name, "an option of marian-decoder that ours has; remove it if it changes nothing")
-    beam, alpha = rules.get("beam-size", "12"), rules.get("normalize", "0")
-    if not re.fullmatch("[1-9][0-9]{0,3}", f"{beam}") or not re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,9})?", f"{alpha}"):
-        raise FileError(f"{path}: beam-size is {shown(beam)} and normalize {shown(alpha)}, expected numbers")
+    beam = int(_number(path, rules, "beam-size", WHOLE, usual="12", below=10_000))
+    alpha = _number(path, rules, "normalize", NUMBER, usual="0", below=1000)
     notes = ["the search is ours, with Marian's width and length penalty; it may stop earlier or later than Marian's"]
-    return {"beam": int(f"{beam}"), "alpha": float(f"{alpha}"), "penalty": "length"}, notes
+    return {"beam": beam, "alpha": alpha, "penalty": "length"}, notes
 
 
 def _vocabularies(folder: Path, paths: list[Path]) -> tuple[OurIds, OurIds, tuple[Tokeniser, Tokeniser]]:
@@ -294,9 +299,15 @@ def _pieces_of(path: Path) -> list[str]:
 
 
 def _tokens_of(path: Path) -> list[str]:
-    """Return the tokens of a vocabulary in YAML, which maps each to its id."""
+    """Return the tokens of a vocabulary in YAML or JSON, which maps each to its id."""
     numbers: dict[int, str] = {}
-    for token, number in parse_yaml(path, read_file(path)).items():
+    data = read_file(path)
+    found: Settings
+    try:
+        found = {token: f"{number}" for token, number in parse_json(data).items()}
+    except (ValueError, AttributeError):  # PyYAML would refuse JSON's pairs of surrogates
+        found = parse_yaml(path, data)
+    for token, number in found.items():
         if not isinstance(number, str) or not re.fullmatch("[0-9]{1,9}", number) or int(number) in numbers:
             raise FileError(f"{path}: {shown(token)} has the id {shown(number)}, expected an id of its own")
         numbers[int(number)] = token

@@ -115,6 +115,8 @@ def _as_lists(value: Any) -> Any:
     """Return a value with lists in place of its tuples and arrays."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
+    if isinstance(value, dict):
+        return {name: _as_lists(one) for name, one in value.items()}
     return [*map(_as_lists, value)] if isinstance(value, list | tuple) else value
 
 
@@ -122,6 +124,8 @@ def _usual_mistakes(found: Any, expected: Any, tolerance: float) -> dict[str, An
     """Return what is wrong with numbers that are a simple function of the expected ones; nothing if it is not clear."""
     values, right = as_array(found), np.asarray(expected)
     if values.dtype.kind not in "iuf" or right.dtype.kind not in "iuf" or values.shape != right.shape:
+        return {}
+    if not values.any() or not right.any():  # zeros are a simple function of everything
         return {}
     right = right.astype(np.float64)
     with np.errstate(divide="ignore"):
@@ -136,7 +140,7 @@ def _usual_mistakes(found: Any, expected: Any, tolerance: float) -> dict[str, An
         mistakes[f"it is {factor} times too large"] = factor * right
         mistakes[f"it is {factor} times too small"] = right / factor
     near = min(max(tolerance, 1e-6), 0.01)
-    fit = [says for says, wrong in mistakes.items() if right.any() and np.allclose(values, wrong, rtol=near, atol=0)]
+    fit = [says for says, wrong in mistakes.items() if np.allclose(values, wrong, rtol=near, atol=0)]
     return {fit[0]: values} if len(fit) == 1 else {}
 
 
