@@ -22,6 +22,7 @@ from unicodedata import combining, normalize
 from minitransformer.data.text import normalise_text
 
 _HANGUL = range(0xAC00, 0xD7A4)
+_NORMALIZER_SPEC = 3
 
 
 def normalisation_rules(known: Iterable[str]) -> dict[str, str]:
@@ -46,7 +47,11 @@ def _replaced(text: str, rules: dict[str, str], longest: int) -> str:
 
 
 def _spellings(characters: Iterable[str], known: set[str]) -> Iterator[str]:
-    """Yield texts that may need a rule: letters with their marks in pieces."""
+    """Yield texts that may need a rule.
+
+    These are the other spellings of each composed letter, letters followed by a mark, marks alone, and known letters
+    followed by two known marks.
+    """
     pieces = {one: parts for one in characters if (parts := normalize("NFD", one)) != one}
     letters = {one for one in pieces if not one.isspace()}
     joined = {one for one in pieces if combining(one)}
@@ -54,6 +59,7 @@ def _spellings(characters: Iterable[str], known: set[str]) -> Iterator[str]:
         if normalize("NFC", one) != one:
             continue
         first, rest = parts[0], parts[1:]
+        # the marks may come in any order that composes the same letter, and the first of them joined to it already
         for order in permutations(rest) if ord(one) not in _HANGUL else [(*rest,)]:
             if normalize("NFC", first + "".join(order)) == one:
                 for i in range(1, len(rest) + 1):
@@ -100,16 +106,16 @@ def _with_rules_alone(sentencepiece: Any, known: frozenset[str]) -> bytes:
 
 
 def _normaliser(model: bytes) -> bytes:
-    """Return the part of a sentencepiece model that normalises: field 3 of a message of protocol buffers."""
-    i = 0
-    while i < len(model):
-        begin, size, shift = i, 0, 0
-        while True:
-            i += 1
-            size, shift = size | (model[i] & 127) << shift, shift + 7
-            if model[i] < 128:
-                break
-        i += 1 + size
-        if model[begin] >> 3 == 3:
-            return model[begin:i]
+    """Return the field of a sentencepiece model that holds its rules, ``normalizer_spec``; empty if there is none.
+
+    A model is a message of protocol buffers. Each of its fields has a byte with the field's number in the upper five
+    bits, the size, and the contents. A size has seven bits in each byte, the lowest first; the last byte is below 128.
+    """
+    begin = 0
+    while begin < len(model):
+        contents = next(i for i in range(begin + 1, len(model)) if model[i] < 128) + 1
+        size = sum((byte & 127) << 7 * k for k, byte in enumerate(model[begin + 1 : contents]))
+        if model[begin] >> 3 == _NORMALIZER_SPEC:
+            return model[begin : contents + size]
+        begin = contents + size
     return b""

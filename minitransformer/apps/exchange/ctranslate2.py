@@ -183,7 +183,7 @@ def _refuse_others(variables: Variables) -> None:
             raise variables.error(f"{name} switched on", "a model without")
     others = sorted(variables.left.keys() - NO_EFFECT)
     if others:
-        raise variables.error(f"variables that our model has not, {shown(others)}", "none of them")
+        raise variables.error(f"other variables, {shown(others)}", "none of them")
 
 
 class _Special(NamedTuple):

@@ -132,7 +132,7 @@ def read_marian(folder: Path) -> Published:
         state[ours] = whole[0] if theirs[0][1][0] == "1" else whole
     others = {name for name in variables.left if not name.startswith("special:") and name != "decoder_c_mt"}
     if others:
-        raise variables.error(f"arrays that our model has not, {shown(sorted(others))}", "none of them")
+        raise variables.error(f"other arrays, {shown(sorted(others))}", "none of them")
     state = {name: np.require(array, requirements="C") for name, array in state.items()}
     search, notes = _search(decoder, rules, settings)
     return Published(model=model, state=state, source=tokenisers[0], target=tokenisers[1], search=search, notes=notes)
@@ -262,7 +262,9 @@ def _search(path: Path, rules: Settings, settings: Settings) -> tuple[dict[str, 
     _require(path, rules, PROGRAMS["marian-rules"])
     known = {*PROGRAMS["marian-rules"], *PROGRAMS["marian"]["carried"], *PROGRAMS["marian"]["no-effect"], *settings}
     for name in rules.keys() - known:  # options of the model have no effect here
-        raise _error(path, rules, name, "an option of marian-decoder that ours has; remove it if it changes nothing")
+        raise _error(
+            path, rules, name, "an option of marian-decoder that can be imported; remove it if it changes nothing"
+        )
     beam = int(_number(path, rules, "beam-size", WHOLE, usual="12", below=10_000))
     alpha = _number(path, rules, "normalize", NUMBER, usual="0", below=1000)
     notes = ["the search is ours, with Marian's width and length penalty; it may stop earlier or later than Marian's"]

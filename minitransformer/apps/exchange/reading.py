@@ -23,7 +23,7 @@ TYPES = ("F16", "F32", "F64", "BF16")
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 ADAPTER = "adapter_config.json"
 _NO_BREAKS = {0x85: "\U0010ff85", 0x2028: "\U0010f028", 0x2029: "\U0010f029"}
-"""What YAML 1.1 takes for ends of lines, but Marian's library for characters, and private characters for them."""
+"""Private characters for three characters that end a line in YAML 1.1, but not in Marian's library."""
 _BREAKS = {ord(private): chr(number) for number, private in _NO_BREAKS.items()}
 _MISSING: Any = object()
 
