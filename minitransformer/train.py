@@ -1,7 +1,7 @@
 """One training step: predict, compare, propagate back, and move the weights (section 5 of the paper).
 
-The step of a batch that one worker computes is all there is to see here. `sharding` lets several workers, in threads or
-processes, each call ``add_gradient`` for a share of a larger batch, and adds what they find.
+A loop of your own calls `training_step` with a batch. ``minitransformer train`` calls the same function, with options
+that cut a batch into shares for several processes, and that limit memory or the size of the gradient.
 
 On Linux, call ``minitransformer.arrays.keep_freed_memory()`` at the top of a script with a training loop of its own:
 small steps then take 20 to 40 % less time. The command ``minitransformer train`` does so.
@@ -9,53 +9,37 @@ small steps then take 20 to 40 % less time. The command ``minitransformer train`
 
 from __future__ import annotations
 
-from typing import Any, Protocol
-
-import numpy as np
+from collections.abc import Sequence
+from typing import Any
 
 from minitransformer import ops
 from minitransformer.arrays import Array
 from minitransformer.nn import Model
 from minitransformer.nn.model import PAD
-from minitransformer.optim import Adam
-
-
-class Batch(Protocol):
-    """Sentences of equal length, filled up with `PAD`."""
-
-    @property
-    def inputs(self) -> tuple[Any, ...]:
-        """What the model is called with: source (B, Tk) and target (B, Tq), or the target alone."""
-
-    @property
-    def target_output(self) -> Any:
-        """The token that follows each position of the target, (B, Tq)."""
-
-
-def add_gradient(
-    model: Model,
-    batch: Batch,
-    label_smoothing: float = 0.0,
-    weight: float = 1.0,
-    rng: np.random.Generator | None = None,
-) -> Array:
-    """Add the gradient of a batch's loss to the ``grad`` of every parameter; return the loss, in nats per target token.
-
-    Both are multiplied by ``weight``, the batch's part of a larger one. ``rng`` draws dropout, by default the model's.
-    """
-    logits = model(*batch.inputs, rng=rng)  # (B, Tq, V)
-    loss = ops.cross_entropy(logits, batch.target_output, label_smoothing=label_smoothing, ignore_index=PAD)
-    del logits  # the graph keeps what it needs
-    loss.backward(weight, release=True)
-    return weight * loss.data
+from minitransformer.optim import Adam, Gradient
+from minitransformer.sharding import (
+    ALONE,
+    Batch,
+    Ranks,
+    add_gradient_in_blocks,
+    clip_gradient,
+    share_out_rows,
+    sum_gradients,
+    sum_losses,
+)
 
 
 def training_step(
     model: Model,
     optimiser: Adam,
-    batch: Batch,
+    batch: Batch | Sequence[Batch],
     learning_rate: float,
     label_smoothing: float = 0.0,
+    *,
+    clip: float | None = None,
+    shares: int = 1,
+    loss_block: int | None = None,
+    ranks: Ranks = ALONE,
 ) -> Array:
     """Move the weights once against the gradient of the loss of a batch.
 
@@ -65,19 +49,54 @@ def training_step(
         The model; dropout is on, unless ``model.eval()`` was called.
     optimiser : Adam
         Made from the model's parameters.
-    batch : Batch
-        Sentence pairs, or pieces of a text.
+    batch : Batch, or a sequence of them
+        Sentence pairs, or pieces of a text. Several batches act as one larger one that need not fit into memory.
     learning_rate : float
         The size of the step; section 5.3 gives the schedule, `optim.warmup`.
     label_smoothing : float
         The share of the target probability that is spread over all tokens; section 5.4.
+    clip : float, optional
+        The largest norm of the gradient; see `clip_gradient`. By default there is none.
+    shares : int, default 1
+        The number of parts of each batch, which have gradients of their own; see ``sharding/shares.py``. The last bits
+        of the weights depend on it, but not on the processes.
+    loss_block : int, optional
+        The number of target positions whose logits are in memory at a time; by default all.
+    ranks : Ranks
+        The processes that work on the shares; by default only this one. Each calls this function with the same batch
+        and an optimiser of its part of the weights.
 
     Returns
     -------
     array, shape ()
         The loss before the step, in nats per target token.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer shares than processes.
     """
-    optimiser.zero_grad()
-    loss = add_gradient(model, batch, label_smoothing)
-    optimiser.step(learning_rate)
-    return loss
+    batches: Sequence[Any] = [batch] if hasattr(batch, "target_output") else list(batch)
+    losses: list[list[Array | float]] = []
+    gradients = []
+    for share in share_out_rows(model, batches, shares, ranks):
+        optimiser.zero_grad()
+        losses.append([])
+        for part in share:
+            if part is None:
+                losses[-1].append(0.0)
+            elif loss_block is not None:
+                losses[-1].append(add_gradient_in_blocks(model, part, loss_block, label_smoothing))
+            else:
+                logits = model(*part.batch.inputs, rng=part.rng)  # (B, Tq, V)
+                loss = ops.cross_entropy(logits, part.batch.target_output, label_smoothing, ignore_index=PAD)
+                del logits  # the graph keeps what it needs
+                loss.backward(part.weight, release=True)
+                losses[-1].append(part.weight * loss.data)
+        gradients.append(Gradient(optimiser.buffer))
+    gradient = sum_gradients(gradients, optimiser.buffer, shares, ranks)
+    if clip is not None:
+        gradient, _ = clip_gradient(gradient, optimiser.buffer, clip, ranks.gather)
+    optimiser.step(learning_rate, gradient)
+    ranks.share_out(optimiser.values, optimiser.buffer.parts)
+    return sum_losses(losses, ranks)

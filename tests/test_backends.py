@@ -19,7 +19,7 @@ from minitransformer.apps.cli import main
 from minitransformer.arrays import backend, use
 from minitransformer.decoding import translate
 from minitransformer.tasks import build
-from minitransformer.training import Configuration, RunFolder, Trainer, create_run, load, resume, shared_step
+from minitransformer.training import Configuration, RunFolder, Trainer, create_run, load, resume, training_step
 
 SMALL = {
     "d_model": 16, "n_heads": 2, "n_layers": 1, "d_ff": 24, "warmup_steps": 10, "batch_tokens": 128, "dropout": 0.0,
@@ -64,7 +64,7 @@ def test_losses_of_ten_steps_agree_to_rounding(options, clip):
         with on(library):
             model = model_of(**options)
             optimiser = mt.optim.Adam(model.parameters())
-            losses = [shared_step(model, optimiser, padded_batch(n % 3), 0.004, 0.1, clip=clip) for n in range(10)]
+            losses = [training_step(model, optimiser, padded_batch(n % 3), 0.004, 0.1, clip=clip) for n in range(10)]
             found.append([float(loss) for loss in losses])
     assert found[0][-1] < found[0][0] - 0.1  # it is a training
     np.testing.assert_allclose(found[1][:5], found[0][:5], rtol=3e-6)

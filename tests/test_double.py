@@ -19,7 +19,7 @@ import minitransformer as mt
 from minitransformer.apps.cli.processes import start_ranks
 from minitransformer.arrays import to_numpy, use, using, xp
 from minitransformer.sharding import MPI
-from minitransformer.training import shared_step
+from minitransformer.training import training_step
 
 HOST = np.arange(6.0).reshape(2, 3)
 CONVERSION = r"Implicit conversion to a NumPy array is not allowed\. Please use `\.get\(\)`"
@@ -208,7 +208,7 @@ def test_a_training_step_does_not_wait_for_the_device(options):
     optimiser = mt.optim.Adam(model.parameters())
     before = model.state_dict()
     with log.host_copies() as copies:
-        losses = [shared_step(model, optimiser, padded_batch(rows=4, vocabulary=9), 0.01, 0.1) for _ in range(3)]
+        losses = [training_step(model, optimiser, padded_batch(rows=4, vocabulary=9), 0.01, 0.1) for _ in range(3)]
     assert copies == []
     with log.host_copies() as copies:
         numbers = [float(loss) for loss in losses]

@@ -17,9 +17,8 @@ from minitransformer.apps.learn.model import Setting, fill_stacks
 from minitransformer.arrays import asarray, to_numpy
 from minitransformer.data import Batch, TextBatch
 from minitransformer.nn import ModelOptions
-from minitransformer.sharding import Workers
 from minitransformer.tasks import build
-from minitransformer.training import Configuration, RunFolder, Trainer, create_run, load
+from minitransformer.training import Configuration, RunFolder, Trainer, create_run, load, training_step
 
 BASE = ModelOptions(
     d_model=8, n_heads=4, n_layers=1, d_ff=6, dropout=0.0, rotary_length=6.0, max_length=9, dtype="float64"
@@ -138,9 +137,9 @@ def test_the_loss_in_blocks_has_the_gradients_of_the_call(name, kind):
         read, written = TARGET[:, :n], TARGET[:, 1 : n + 1]
         batch = Batch(SOURCE[:, :n], read, written) if kind == "translator" else TextBatch(read, written)
         for block in (None, 2):
-            with Workers(make(KINDS[kind], options), 1, loss_block=block) as workers:
-                loss = workers.gradients(batch, 0.1)
-                found.append([to_numpy(loss), *(to_numpy(p.grad) for p in workers.models[0].parameters())])
+            model = make(KINDS[kind], options)
+            loss = training_step(model, mt.optim.Adam(model.parameters()), batch, 0.0, 0.1, loss_block=block)
+            found.append([to_numpy(loss), *(to_numpy(p.grad) for p in model.parameters())])
         for in_blocks, at_once in zip(*reversed(found), strict=True):
             close(in_blocks, at_once, options)
 

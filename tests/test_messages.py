@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from toml_cases import toml_table
 
-from minitransformer import console, data, decoding, nn, sharding, tasks, training
+from minitransformer import console, data, decoding, nn, optim, sharding, tasks, training
 from minitransformer.apps.bench import gpu, machine, program
 from minitransformer.apps.paper import changes, means, positions, recall, recall_model, variations
 from minitransformer.apps.plots import attention, curves, speed

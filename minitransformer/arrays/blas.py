@@ -75,13 +75,13 @@ def kind() -> str:
     return f"{kernels()}, NumPy with {' '.join([*extensions.get('baseline', []), *extensions.get('found', [])])}"
 
 
-def default_threads(workers: int) -> int:
-    """Return how many threads each of several workers' matrix products should use, so that all cores are busy.
+def default_threads(processes: int) -> int:
+    """Return how many threads each of several processes' matrix products should use, so that all cores are busy.
 
-    For one worker this is the library's current setting, for example from ``OPENBLAS_NUM_THREADS``.
+    For one process this is the library's current setting, for example from ``OPENBLAS_NUM_THREADS``.
     """
-    if workers > 1:
-        return max(1, cores() // workers)
+    if processes > 1:
+        return max(1, cores() // processes)
     return max((info["num_threads"] for info in _libraries().info()), default=1)
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from itertools import pairwise
-from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -34,13 +32,13 @@ def _chunks(buffer: Buffer) -> list[Array]:
     return _CHUNKS[buffer]
 
 
-def step(optimiser: Adam, learning_rate: float, gradient: Gradient, run: Callable[..., Iterable[Any]]) -> None:
+def step(optimiser: Adam, learning_rate: float, gradient: Gradient) -> None:
     """Move all parameters; falls back to the array code for several shares or processes, or for other types."""
     buffer, arrays = optimiser.buffer, gradient.by_parameter()
     theta = buffer.values
     fits = arrays is not None and len(buffer.parts) == 1 and theta.dtype.name in TYPES
     if arrays is None or not fits or any(g is not None and g.dtype != theta.dtype for g in arrays):
-        reference(update_all)(optimiser, learning_rate, gradient, run)
+        reference(update_all)(optimiser, learning_rate, gradient)
         return
     (beta1, beta2), t = optimiser.betas, optimiser.step_count
     correction = (1 - beta2**t) ** 0.5

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -74,22 +74,18 @@ def update(
 
 
 @replaceable
-def update_all(optimiser: Adam, learning_rate: float, gradient: Gradient, run: Callable[..., Iterable[Any]]) -> None:
+def update_all(optimiser: Adam, learning_rate: float, gradient: Gradient) -> None:
     """Move all parameters that an optimiser updates, one cache-sized slice at a time; see ``Adam.step``."""
     buffer, first, decay = optimiser.buffer, optimiser.buffer.own.start, optimiser.weight_decay
     matrices = {i for i, p in enumerate(optimiser.parameters) if len(p.shape) > 1} if decay else ()
-
-    def move(part: slice) -> None:
+    numbers = optimiser.step_count, learning_rate, optimiser.betas, optimiser.eps, decay
+    for part in buffer.slices:
         own = slice(part.start - first, part.stop - first)
         m, v = optimiser.mean[own], optimiser.mean_square[own]
         g = xp.empty_like(m)
         gradient.write(part, g)
         decayed = [here for i, here, _ in buffer.pieces(part) if i in matrices] if decay else ()
-        numbers = optimiser.step_count, learning_rate, optimiser.betas, optimiser.eps, decay
         update(buffer.values[part], g, m, v, *numbers, decayed)
-
-    for _ in run(move, buffer.slices):
-        pass
 
 
 class Adam:
@@ -200,9 +196,7 @@ class Adam:
         for p in self.parameters:
             p.grad = None
 
-    def step(
-        self, learning_rate: float, gradient: Gradient | None = None, run: Callable[..., Iterable[Any]] = map
-    ) -> None:
+    def step(self, learning_rate: float, gradient: Gradient | None = None) -> None:
         """Update every parameter, or this optimiser's part of them.
 
         Parameters
@@ -211,8 +205,6 @@ class Adam:
             The size of the step, lr.
         gradient : Gradient, optional
             The gradient, such as the sum over several shares; by default the ``grad`` of the parameters.
-        run : callable
-            Called as ``run(function, slices)``; like ``map``, but it may work on several slices at the same time.
 
         Raises
         ------
@@ -223,7 +215,7 @@ class Adam:
             raise ValueError(f"Adam: expected a finite learning rate of 0 or more, found {learning_rate}")
         self.buffer.gather()
         self.step_count += 1
-        update_all(self, learning_rate, gradient or Gradient(self.buffer), run)
+        update_all(self, learning_rate, gradient or Gradient(self.buffer))
 
     def state_dict(self) -> dict[str, Array]:
         """Return a copy of the state, as NumPy arrays; of the running means, its own part."""

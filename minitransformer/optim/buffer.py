@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
@@ -103,13 +103,11 @@ class Gradient:
     ----------
     buffer : Buffer
         It lays out the parameters.
-    parameters : sequence of Tensor, optional
-        By default those of the buffer; or those of a copy of the model.
     """
 
-    def __init__(self, buffer: Buffer, parameters: Sequence[Tensor] | None = None) -> None:
+    def __init__(self, buffer: Buffer) -> None:
         self._buffer = buffer
-        self._arrays = [p.grad for p in (buffer.parameters if parameters is None else parameters)]
+        self._arrays = [p.grad for p in buffer.parameters]
 
     def values(self, part: slice) -> Iterator[tuple[slice, Array | None]]:
         """Yield places in a slice of the buffer, and the gradient there."""

@@ -22,16 +22,18 @@ from minitransformer.arrays import Array, asarray, to_numpy, xp
 from minitransformer.autograd import Operation, Tensor
 from minitransformer.data import PAD
 from minitransformer.nn import Model, Transformer
-from minitransformer.train import Batch
+from minitransformer.sharding.shares import Part
 
 TOKENS = 2048
 """The tokens of the vocabulary for which a block's part of the gradient of W is computed at a time; it fits a cache."""
 
 
-def add_gradient_in_blocks(
-    model: Model, batch: Batch, block_size: int, label_smoothing: float, weight: float, rng: np.random.Generator | None
-) -> Array:
-    """Do what ``add_gradient`` does, and compute the logits of at most ``block_size`` target positions at a time."""
+def add_gradient_in_blocks(model: Model, part: Part, block_size: int, label_smoothing: float) -> Array:
+    """Add the gradient of a part's loss to the ``grad`` of every parameter; return the loss times the part's weight.
+
+    The logits of at most ``block_size`` target positions are computed at a time.
+    """
+    batch, weight = part.batch, part.weight
     targets = to_numpy(batch.target_output).reshape(-1)
     counted = np.flatnonzero(targets != PAD)
 
@@ -59,7 +61,7 @@ def add_gradient_in_blocks(
         return total, (d_x.reshape(hidden.shape), d_table, d_bias)
 
     loss = Operation(forward, lambda gradients, _: gradients, name="loss_in_blocks")(
-        _decoded(model, batch.inputs, rng), model.output, model.output_bias
+        _decoded(model, batch.inputs, part.rng), model.output, model.output_bias
     )
     loss.backward(release=True)
     return loss.data

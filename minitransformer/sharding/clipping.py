@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable
 
 from minitransformer.arrays import Array, backend, square_sums, xp
 from minitransformer.optim import Buffer
@@ -14,7 +13,6 @@ def clip_gradient(
     gradient: Sum,
     buffer: Buffer,
     longest: float,
-    run: Callable[..., Iterable[Any]] = map,
     gather: Callable[[list[Array]], list[list[Array]]] = lambda squares: [squares],
 ) -> tuple[Sum, Array]:
     """Return the clipped gradient of all shares, and its norm before clipping.
@@ -25,8 +23,8 @@ def clip_gradient(
 
     The norm of a sum is not the sum of the norms, so the shares' gradients are added here and not by the optimiser.
     Squares are summed for each cache-sized slice of the parameters, and these sums are added in the order of the
-    slices: the norm does not depend on which worker summed which slice. On a GPU the factor stays on the device, so the
-    host does not wait.
+    slices: the norm does not depend on which process summed which slice. On a GPU the factor stays on the device, so
+    the host does not wait.
 
     Parameters
     ----------
@@ -36,8 +34,6 @@ def clip_gradient(
         The parameters; it defines this process's part of the gradient and its slices.
     longest : float
         The largest norm that is not scaled down.
-    run : callable
-        Called as ``run(function, slices)``; like ``map``, but it may work on several slices at the same time.
     gather : callable
         Returns the values that all processes pass, in the order of their ranks.
 
@@ -55,7 +51,7 @@ def clip_gradient(
         gradient.write(part, out)
         return square_sums(out)
 
-    parts = gather(list(run(add_up, buffer.slices)))
+    parts = gather([add_up(part) for part in buffer.slices])
     length = xp.sqrt(xp.concatenate([squares for part in parts for squares in part]).sum())
     whole = Flat(total, buffer)
     if backend() == "numpy" and not length > longest:

@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from minitransformer.arrays import Array, asarray, blas, to_numpy, xp
+from minitransformer.arrays import Array, asarray, to_numpy, xp
 from minitransformer.data import MissingExtraError
 
 T = TypeVar("T")
@@ -41,10 +41,6 @@ class Ranks(Protocol):
     """The number of this process among those on its machine."""
     weights: Array | None
     """Memory for the weights, if all processes have the same memory."""
-
-    @property
-    def cores(self) -> int:
-        """How many cores each process of this machine may use."""
 
     def gather(self, value: T) -> list[T]:
         """Return the values that the processes passed, in the order of their ranks."""
@@ -84,11 +80,6 @@ class Alone:
     rank = local_rank = 0
     size = 1
     weights: Array | None = None
-
-    @property
-    def cores(self) -> int:
-        """How many cores this process may use."""
-        return blas.cores()
 
     def gather(self, value: T) -> list[T]:
         """Return the value in a list."""
@@ -136,11 +127,7 @@ class MPI:
             raise MissingExtraError(f"several processes ({error})", "mpi4py with an MPI library", "mpi") from error
         self._world = self._mpi.COMM_WORLD
         self.rank, self.size = self._world.rank, self._world.size
-        here = self._world.Split_type(self._mpi.COMM_TYPE_SHARED)
-        self.local_rank = here.rank
-        mine = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else {*range(blas.cores())}
-        together = set().union(*here.allgather(mine))  # Open MPI binds each process to cores of its own
-        self.cores = max(1, min(len(mine), len(together) // here.size))
+        self.local_rank = self._world.Split_type(self._mpi.COMM_TYPE_SHARED).rank
         kinds = self._mpi.INFO_ENV.get("mpi_memory_alloc_kinds") or ""
         self._reads_gpus = "cuda" in kinds
         self.weights: Array | None = None

@@ -75,11 +75,6 @@ class Forked:
         """The numbers that the system gave to the other processes; only the first process knows them."""
         self._starts = lru_cache(maxsize=1)(self._sizes_of_all)
 
-    @property
-    def cores(self) -> int:
-        """How many cores each process may use."""
-        return blas.cores()
-
     def gather(self, value: T) -> list[T]:
         """Return the values that the processes passed, in the order of their ranks."""
         if self.rank:

@@ -1,10 +1,8 @@
 """Training: the training loop, its measurements, and the run folder."""
 
 from minitransformer.public import public_names
-from minitransformer.sharding import Workers as Workers
 from minitransformer.sharding import clip_gradient as clip_gradient
-from minitransformer.sharding import default_workers as default_workers
-from minitransformer.sharding import shared_step as shared_step
+from minitransformer.sharding import default_shares as default_shares
 from minitransformer.train import training_step as training_step
 from minitransformer.training.averaging import average as average
 from minitransformer.training.checkpoints import Checkpoint as Checkpoint

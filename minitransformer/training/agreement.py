@@ -6,21 +6,25 @@ from collections.abc import Mapping
 from platform import python_version
 
 from minitransformer.arrays import backend, blas, card
-from minitransformer.sharding import Ranks, check_shares, check_workers, default_workers
+from minitransformer.sharding import FORKS_SAFELY, Ranks, can_fork, check_shares, check_workers, default_shares
 from minitransformer.tasks import Corpus, TextCorpus
 from minitransformer.training.configuration import Configuration
 from minitransformer.training.errors import RunError
 from minitransformer.training.provenance import digests_of
 
 
-def with_shares(configuration: Configuration, ranks: Ranks) -> Configuration:
-    """Return a configuration with fixed numbers of shares and BLAS threads: the rounding of sums depends on both."""
+def with_shares(configuration: Configuration, ranks: Ranks, fork: bool = False) -> Configuration:
+    """Return a configuration with fixed numbers of shares and BLAS threads: the rounding of sums depends on both.
+
+    A process that works alone takes the whole batch as one share, whose matrix products use all cores.
+    """
     training = configuration.training
     check_workers(training.workers or 1)
-    by_workers = training.workers and training.workers * ranks.size
-    shares = training.shares or by_workers or max(ranks.size, default_workers(training.batch_tokens))
+    several = ranks.size > 1 or (fork and can_fork())
+    by_default = training.workers or (default_shares(training.batch_tokens) if several else 1)
+    shares = training.shares or max(ranks.size, by_default)
     check_shares(shares, ranks)
-    threads = training.blas_threads or blas.default_threads(shares)
+    threads = training.blas_threads or blas.default_threads(shares if FORKS_SAFELY or ranks.size > 1 else 1)
     shares, threads = ranks.first(lambda: (shares, threads))
     return configuration.changed(shares=shares, blas_threads=threads)
 

@@ -13,7 +13,8 @@ from minitransformer.arrays import backend, blas
 from minitransformer.data import ParallelBatches, WindowBatches, all_batches
 from minitransformer.nn import LanguageModel, Transformer
 from minitransformer.optim import Adam
-from minitransformer.sharding import ALONE, Ranks, Workers, default_processes, forked, shared_step
+from minitransformer.sharding import ALONE, Ranks, default_processes, forked
+from minitransformer.train import training_step
 from minitransformer.training.configuration import Configuration
 from minitransformer.training.options import TrainingOptions
 
@@ -84,12 +85,15 @@ def measure_step(
     part, decay = (ranks.rank, ranks.size), training.weight_decay
     optimiser = Adam(model.trained_parameters(), weight_decay=decay, part=part, values=ranks.weights)
     every, times = all_batches(batches), [0.0]
-    team = Workers(model, training.shares or 1, training.workers, training.blas_threads, ranks, training.loss_block)
-    with team as workers:
+    model.train()
+    with blas.threads(training.blas_threads or blas.default_threads(training.shares or 1)):
         for number in range(UNTIMED + MOST):
             begun = time.perf_counter()
             group = list(islice(every, training.accumulate))
-            loss = shared_step(model, optimiser, group, 1e-6, training.label_smoothing, workers, training.clip)
+            loss = training_step(
+                model, optimiser, group, 1e-6, training.label_smoothing,
+                clip=training.clip, shares=training.shares or 1, loss_block=training.loss_block, ranks=ranks,
+            )  # fmt: skip
             float(loss)  # synchronise: a GPU works asynchronously
             times = [*times, time.perf_counter() - begun] if number >= UNTIMED else []
             if ranks.first(partial(_are_enough, times)):

@@ -16,7 +16,7 @@ MOST = 1_000_000
 HISTORY = 20
 """At how many steps, or up to twice as many, the weights are kept to look at."""
 MOST_WORKERS = 1024
-"""The maximum of shares and workers: every share has a copy of the model, and every worker a thread."""
+"""The maximum of shares, workers and BLAS threads."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,15 +105,15 @@ class TrainingOptions(Options):
     )  # fmt: skip
     shares: int | None = option(
         None,
-        "parts that each batch is cut into; the number affects rounding (default: one for each worker)",
+        "parts that each batch is cut into; the number affects rounding (default: one for each process)",
         at_least=1,
         at_most=MOST_WORKERS,
         added=True,
     )
     workers: int | None = option(
         None,
-        "threads that work on the shares of each batch, instead of a process for each core; their number changes the "
-        "speed only (default: processes where the system can fork safely, otherwise a thread for each core)",
+        "processes that work on the shares of each batch, where the system can fork safely; their number changes the "
+        "speed only (default: one for each core)",
         at_least=1,
         at_most=MOST_WORKERS,
         editable=True,

@@ -39,12 +39,10 @@ def prepare(configuration: Configuration, tokenisers: Tokenisers | None, ranks: 
     """Make the data and the model of a configuration; see `Trainer` for parameters and errors."""
     check_options(configuration, ranks)
     notes = compare_processors(ranks)
-    configuration = with_shares(configuration, ranks)
+    configuration = with_shares(configuration, ranks, fork)
     training = configuration.training
-    if fork and not FORKS_SAFELY and (several := default_processes(training.shares or 1, training.workers)) > 1:
-        notes.append(
-            f"{several} threads share the work: on this system the command cannot divide itself into processes"
-        )
+    if fork and not FORKS_SAFELY and default_processes(training.shares or 1, training.workers) > 1:
+        notes.append("one process does all the work: on this system the command cannot divide itself into several")
     task = configuration.build_task()
     _check_bleu(task, configuration)
     corpus = task.corpus(configuration.data, configuration.seed, tokenisers)

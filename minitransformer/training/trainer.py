@@ -10,13 +10,14 @@ from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple
 
-from minitransformer.arrays import Array, backend, to_numpy, xp
+from minitransformer.arrays import Array, backend, blas, to_numpy, xp
 from minitransformer.data import PAD, all_batches
 from minitransformer.decoding import Diverged
 from minitransformer.nn import LanguageModel, Transformer
 from minitransformer.optim import Adam
-from minitransformer.sharding import ALONE, Ranks, Workers, default_processes, forked, shared_step
+from minitransformer.sharding import ALONE, Ranks, default_processes, forked
 from minitransformer.tasks.corpus import Tokenisers
+from minitransformer.train import training_step
 from minitransformer.training.checkpoints import Checkpoint, read_training_state, write_checkpoint
 from minitransformer.training.configuration import Configuration
 from minitransformer.training.errors import refusing
@@ -247,28 +248,28 @@ class Trainer:
         on_step: Callable[[float | None, float, float], None],
         on_evaluation: Callable[[Scores | TextScores], None],
     ) -> None:
+        """Train until the last step: step by step, with logs, measurements and checkpoints in between."""
         c = self.configuration.training
         if self.step == 0:
-            if self.configuration.start is not None and self.best is None:
-                scores = {HELD_OUT: self.evaluate(self.corpus.held_out).measurements(), **self._measure_kept_good()}
-                before = {what: BeforeAndAfter(before=found) for what, found in scores.items()}
-                self.ranks.first(lambda: run.write_adaptation(before))
-                self._measure(run, on_evaluation)  # if training only makes it worse, these weights are the best
-            self._save(run)
-            self._remember(run)
+            self._save_start(run, on_evaluation)
         self._begun = self.step, self.seconds
         started = time.perf_counter() - self.seconds
-        since, tokens = time.perf_counter(), 0
+        since, tokens = time.perf_counter(), 0  # for the speed since the last line of the log or measurement
         batches = all_batches(self.batches, self.step * c.accumulate)
-        team = Workers(self.model, c.shares or 1, c.workers, c.blas_threads, self.ranks, c.loss_block)
-        with deferred_interrupt() as interrupted, team as workers:
+        blas_threads = blas.threads(c.blas_threads or blas.default_threads(c.shares or 1))
+        with deferred_interrupt() as interrupted, blas_threads:
             while not self.finished:
                 group = list(islice(batches, c.accumulate))
                 rate = self.configuration.learning_rate(self.step + 1)
-                self._losses.append(
-                    shared_step(self.model, self.optimiser, group, rate, c.label_smoothing, workers, c.clip)
-                )
+                loss = training_step(
+                    self.model.train(), self.optimiser, group, rate, c.label_smoothing,
+                    clip=c.clip, shares=c.shares or 1, loss_block=c.loss_block, ranks=self.ranks,
+                )  # fmt: skip
+                self.model.eval()
                 self.step += 1
+
+                # log
+                self._losses.append(loss)
                 due = self.step % LOG_EVERY == 0 or self.step == c.steps
                 losses = self._losses.read(self.step) if due or backend() == "numpy" else []
                 if c.averaged_at(self.step):
@@ -283,16 +284,30 @@ class Trainer:
                     mean = sum(losses) / len(losses)
                     self._log(run, loss=mean, learning_rate=rate, tokens_per_second=round(speed))
                     since, tokens, self._losses = time.perf_counter(), 0, Losses()
+
+                # measure
                 if self.step % c.evaluate_every == 0 or self.step == c.steps:
                     self._measure(run, on_evaluation)
                     self.seconds = time.perf_counter() - started
                     since, tokens = time.perf_counter(), 0
+
+                # save
                 self._remember(run)
                 stop = any(self.ranks.gather(interrupted()))
                 if c.saves_at(self.step) or self.finished or stop:
                     self._save(run)
                 if stop:
                     raise KeyboardInterrupt
+
+    def _save_start(self, run: RunFolder, on_evaluation: Callable[[Scores | TextScores], None]) -> None:
+        """Save the initial weights; measure them first if they are those of another run."""
+        if self.configuration.start is not None and self.best is None:
+            scores = {HELD_OUT: self.evaluate(self.corpus.held_out).measurements(), **self._measure_kept_good()}
+            before = {what: BeforeAndAfter(before=found) for what, found in scores.items()}
+            self.ranks.first(lambda: run.write_adaptation(before))
+            self._measure(run, on_evaluation)  # if training only makes it worse, these weights are the best
+        self._save(run)
+        self._remember(run)
 
     def _measure(self, run: RunFolder, on_evaluation: Callable[[Scores | TextScores], None]) -> None:
         """Measure the weights, and save them if they are the best so far."""

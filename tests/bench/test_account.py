@@ -7,7 +7,7 @@ import pytest
 
 from minitransformer import arrays, ops
 from minitransformer.apps.bench.account import KINDS, Account, CountingArray, accounting
-from minitransformer.apps.bench.anatomy import WorkersShare, shrink
+from minitransformer.apps.bench.anatomy import ProcessShare, shrink
 from minitransformer.apps.bench.ceiling import Layout, Product, time_products
 from minitransformer.apps.bench.workloads import Workload
 from minitransformer.arrays import xp
@@ -90,7 +90,7 @@ def test_nothing_stays_behind():
 
 
 def test_what_is_booked_of_a_step_is_no_more_than_the_step_takes():
-    share, account = WorkersShare(TINY, 2), Account()
+    share, account = ProcessShare(TINY, 2), Account()
     assert len(share.batch.source) == 3
     share.step()
     start = time.perf_counter()
@@ -101,7 +101,7 @@ def test_what_is_booked_of_a_step_is_no_more_than_the_step_takes():
 
 
 def test_a_booked_step_computes_the_same():
-    plain, booked = WorkersShare(TINY, 1), WorkersShare(TINY, 1)
+    plain, booked = ProcessShare(TINY, 1), ProcessShare(TINY, 1)
     for _ in range(2):
         plain.step()
         booked.step(Account())
@@ -112,7 +112,7 @@ def test_a_booked_step_computes_the_same():
 
 def test_every_product_of_a_step_is_found():
     account = Account()
-    WorkersShare(TINY, 1).step(account)
+    ProcessShare(TINY, 1).step(account)
     s, tokens = TINY.model, TINY.batch * TINY.length
     attention = tokens * 4 * s.d_model**2 + 2 * tokens * TINY.length * s.d_model  # projections, scores and outputs
     feed_forward = tokens * 2 * s.d_model * s.d_ff
@@ -122,8 +122,8 @@ def test_every_product_of_a_step_is_found():
 
 def test_the_graph_at_vanishing_sizes_is_the_same():
     whole, none = Account(), Account()
-    WorkersShare(TINY, 1).step(whole)
-    WorkersShare(shrink(TINY), 1).step(none)
+    ProcessShare(TINY, 1).step(whole)
+    ProcessShare(shrink(TINY), 1).step(none)
     assert sum(whole.products.values()) == sum(none.products.values())
     small = shrink(TINY)
     assert (small.model.d_model, small.model.d_ff) == (TINY.model.n_heads, 1)

@@ -13,7 +13,7 @@ from toml_cases import cases_from_toml
 
 from minitransformer.apps.bench import GPU_CONFIGURATIONS, Workload, gpu, program
 from minitransformer.apps.bench.account import Account
-from minitransformer.apps.bench.anatomy import WorkersShare
+from minitransformer.apps.bench.anatomy import ProcessShare
 from minitransformer.apps.bench.gpu import compare_with_rate
 from minitransformer.apps.cli import main
 from minitransformer.arrays import use
@@ -49,7 +49,7 @@ def double_in_use(monkeypatch):
 def test_the_products_of_a_step_are_those_that_a_step_does():
     for workload in (TINY, TINY.changed(n_layers=1, length=7, d_ff=20)):
         account = Account()
-        WorkersShare(workload, 1).step(account)
+        ProcessShare(workload, 1).step(account)
         assert workload.flops == account.flops
 
 

@@ -212,7 +212,7 @@ class Growing:
         return self
 
     def __exit__(self, *exception):
-        self.asked.append((self.told["workers"], *self.times))
+        self.asked.append(self.times)
 
     def read(self):
         self.times = []
@@ -229,7 +229,7 @@ def test_growth_is_measured_until_time_or_memory_is_short(monkeypatch):
     monkeypatch.setattr(growth, "Process", Growing)
     monkeypatch.setattr(Growing, "asked", [])
     told = []
-    axes = growth.measure_growth(3, told.append)["axes"]
+    axes = growth.measure_growth(told.append)["axes"]
     assert {name: axis["letter"] for name, axis in axes.items()} == {
         "length": "T",
         "batch": "B",
@@ -257,9 +257,7 @@ def test_growth_is_measured_until_time_or_memory_is_short(monkeypatch):
     (depth,) = axes["depth"]["curves"]
     assert [point["memory"] for point in depth["points"]][:3] == [1, 1000 * 32**2, None]
     assert depth["memory_slope"] is None
-    assert [workers for workers, *_ in Growing.asked[:4]] == [1, 1, 1, 1]  # of one sentence
-    assert {workers for workers, *_ in Growing.asked} == {1, 2, 3}
-    assert all(first == 1 and 2 <= second <= 20 for _, first, second in Growing.asked)
+    assert all(first == 1 and 2 <= second <= 20 for first, second in Growing.asked)
     assert "length, plain: T 64: " in " ".join(told)
 
 
@@ -271,7 +269,7 @@ def test_a_point_takes_a_second_and_a_slow_step_is_done_once(monkeypatch, second
         ask=lambda times: asked.append(times) or {"seconds": [seconds] * times, "peak": 5},
     ))  # fmt: skip
     monkeypatch.setattr(growth, "Process", lambda command: process)
-    found = growth._point(TINY, 9, 3)
+    found = growth._point(TINY, 3)
     assert asked == [1, times]
     assert (found["value"], found["seconds"], found["memory"]) == (3, seconds, None)
 
@@ -363,17 +361,18 @@ def test_processes_tell_the_bytes_of_a_step_and_the_largest_peak(monkeypatch):
     called, ranks = [], SimpleNamespace(rank=0, size=3, received=0, wait=lambda n: n)
     ranks.gather = lambda one: [one, (None, 5), (90, 11)]
 
-    def shared_step(model, optimiser, batch, rate, smoothing, team):
+    def training_step(model, optimiser, batch, rate, smoothing, **options):
         ranks.received += 19
-        called.append((rate, smoothing, team))
+        called.append((rate, smoothing, options))
         return 1.0
 
-    doubles = {"DelayedMPI": lambda network: ranks, "Workers": lambda model, *given: nullcontext(given),
-               "shared_step": shared_step, "peak_memory": lambda: 33}  # fmt: skip
+    doubles = {
+        "DelayedMPI": lambda network: ranks, "training_step": training_step, "peak_memory": lambda: 33,
+    }  # fmt: skip
     for name, double in doubles.items():
         monkeypatch.setattr(processes, name, double)
     with pytest.raises(SystemExit), processes.prepare(TINY, 4, Network(0.5, 8.0)) as (turn, description):  # noqa: PT012
-        assert called == [(1e-4, 0.1, (4, 1, 1, ranks))] * ours.WARM_UP
+        assert called == [(1e-4, 0.1, {"shares": 4, "ranks": ranks})] * ours.WARM_UP
         answer = turn(2)
         assert len(answer.pop("seconds")) == 2
         assert answer == {"peak": 90, "received": [19, 5, 11]}

@@ -21,7 +21,7 @@ def test_a_configuration_from_the_first_word_to_the_picture(monkeypatch, tmp_pat
     assert main(["bench", "toy", *arguments]) == 0
     out = capsys.readouterr().out
     assert "toy: D 8, H 2, N 1, F 12, V 11; 4 x 5 tokens" in out
-    assert "where the time goes: one of 2 workers, alone, 2 sentences" in out
+    assert "where the time goes: one of 2 processes, alone, 2 sentences" in out
     assert "autograd and Python" in out
     assert picture.read_bytes().startswith(PNG)
     found = json.loads(figures.read_text())["configurations"]["toy"]

@@ -92,11 +92,11 @@ def test_here_as_it_is(tmp_path):
     ],
 )
 def test_a_gpu_that_is_too_small_is_said(monkeypatch, tmp_path, capsys, error):
-    def full(*arguments):
+    def full(*arguments, **options):
         raise error
 
     monkeypatch.setitem(sys.modules, "cupy", double)
-    monkeypatch.setattr("minitransformer.training.trainer.shared_step", full)
+    monkeypatch.setattr("minitransformer.training.trainer.training_step", full)
     sizes = ["--d-model", "8", "--n-heads", "2", "--n-layers", "1", "--d-ff", "8", "--train-pairs", "50"]
     command = ["train", "copy", *sizes, "--held-out", "5", "--out", str(tmp_path / "run"), "--backend", "cupy"]
     assert main(command) == 1
@@ -106,11 +106,11 @@ def test_a_gpu_that_is_too_small_is_said(monkeypatch, tmp_path, capsys, error):
 
 
 def test_another_error_of_the_gpu_is_not_hidden(monkeypatch, tmp_path):
-    def broken(*arguments):
+    def broken(*arguments, **options):
         raise RuntimeError("cudaErrorIllegalAddress")
 
     monkeypatch.setitem(sys.modules, "cupy", double)
-    monkeypatch.setattr("minitransformer.training.trainer.shared_step", broken)
+    monkeypatch.setattr("minitransformer.training.trainer.training_step", broken)
     command = ["train", "copy", "--train-pairs", "50", "--held-out", "5", "--backend", "cupy", "--out"]
     with pytest.raises(RuntimeError, match="IllegalAddress"):
         main([*command, str(tmp_path / "r")])

@@ -104,31 +104,29 @@ PROGRAM = toml_table(__file__, "PROGRAM")
 
 @pytest.mark.numpy_only("processes share the cores of a CPU")
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux forks safely")
-def test_training_divides_itself_unless_threads_are_asked_for(tmp_path):
+def test_training_divides_itself_into_processes_that_change_no_bit(tmp_path):
     """After an interruption too, mean weights, the optimiser's state and scores are equal to the bit."""
     options = [*SMALL, "--steps", "5", "--average-last", "4", "--evaluate-every", "2", "--shares", "3"]
     command = [sys.executable, "-c", PROGRAM, str(tmp_path), "train", "copy", *options]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[(2, 3), (2, 3), (1, 3)] [130, 0, 0]"
-    processes, threads = (RunFolder(tmp_path / name) for name in ("processes", "threads"))
-    found, expected = (
-        [load_file(path) for path in run.path.glob("checkpoints/step-*5.safetensors")] for run in (processes, threads)
-    )
-    assert len(found) == len(expected) == 1
-    assert all(np.array_equal(found[0][name], array) for name, array in expected[0].items())
-    scores = [{**run.measurements.final(), "seconds": 0} for run in (processes, threads)]
-    assert scores[0] == scores[1]
+    assert done.stdout.splitlines()[-1] == "[(2, 3), (2, 3), (1, 3), (3, 3)] [130, 0, 0, 0]"
+    runs = [RunFolder(tmp_path / name) for name in ("1", "processes", "3")]
+    expected, *found = (load_file(run.path / "checkpoints/step-00000005.safetensors") for run in runs)
+    scores = [{**run.measurements.final(), "seconds": 0} for run in runs]
+    for arrays, score in zip(found, scores[1:], strict=True):
+        assert all(np.array_equal(arrays[name], array) for name, array in expected.items())
+        assert score == scores[0]
 
 
 @pytest.mark.numpy_only("there are several shares on a CPU only")
 def test_notes_on_processors_and_on_systems_that_do_not_fork_safely(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr("minitransformer.arrays.blas.cores", lambda: 2)
-    for module in ("sharding.shared_memory", "training.preparing"):
+    for module in ("sharding.shared_memory", "training.agreement", "training.preparing"):
         monkeypatch.setattr(f"minitransformer.{module}.FORKS_SAFELY", False)
     monkeypatch.setattr(
         "minitransformer.training.preparing.compare_processors", lambda ranks: ["two kinds of processors"]
     )
-    assert main(["train", "copy", *SMALL, "--out", str(tmp_path / "run")]) == 0
+    assert main(["train", "copy", *SMALL, "--workers", "2", "--out", str(tmp_path / "run")]) == 0
     found = capsys.readouterr().out
     assert "note      two kinds of processors\n" in found
-    assert re.search("^note      2 threads ", found, re.M)
+    assert re.search("^note      one process ", found, re.M)

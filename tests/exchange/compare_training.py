@@ -1,8 +1,8 @@
 """Compares training on with a published model's sizes: ``python tests/exchange/compare_training.py`` prints a table.
 
 A model of random weights with the sizes of an OPUS-MT model (6 + 6 layers, D 512, F 2048, 8 heads, 58,101 tokens) takes
-training steps on the same random batch, all weights or the factors of LoRA: here with ``Workers`` and Adam, and with
-transformers, PEFT and PyTorch's fused Adam. Dropout is 0.1 and label smoothing 0.1 on both sides. Each program runs in
+training steps on the same random batch, all weights or the factors of LoRA: here with ``training_step`` and Adam, and
+with transformers, PEFT and PyTorch's fused Adam. Dropout is 0.1 and label smoothing 0.1 on both sides. Each program runs in
 a process of its own, the programs in turns. Needs ``torch``, ``transformers`` and ``peft``.
 """
 
@@ -23,17 +23,21 @@ Step = Callable[[], float]
 def ours(lora: bool, ids: list[np.ndarray], block: int, threads: int) -> Step:
     """Return our step."""
     import minitransformer as mt
-    from minitransformer.sharding import Workers, shared_step
     from minitransformer.tasks import build
-    from minitransformer.training import Configuration
+    from minitransformer.training import Configuration, training_step
     from minitransformer.training.low_rank import adapt
 
     model = mt.nn.Transformer(VOCABULARY, VOCABULARY, attention_bias=True, output_bias=True, activation="silu")
     if lora:
         adapt(model, Configuration.of_task(build("numbers"), lora=RANK, start="an opened model", average_last=1))
     optimiser = mt.optim.Adam(model.trained_parameters())
-    workers = Workers(model, threads, threads, loss_block=block or None)
-    return lambda: float(shared_step(model, optimiser, mt.data.Batch(*ids), 1e-6, 0.1, workers))
+    batch = mt.data.Batch(*ids)
+
+    def step() -> float:
+        with mt.arrays.blas.threads(threads):
+            return float(training_step(model, optimiser, batch, 1e-6, 0.1, loss_block=block or None))
+
+    return step
 
 
 def transformers(lora: bool, ids: list[np.ndarray], block: int, threads: int) -> Step:

@@ -15,7 +15,7 @@ from minitransformer.apps.bench import CONFIGURATIONS
 from minitransformer.apps.bench.ours import build, random_batch
 from minitransformer.apps.cli import main
 from minitransformer.arrays import BackendError, asarray, device_memory, free_device_memory, synchronize, to_numpy, xp
-from minitransformer.training import shared_step
+from minitransformer.training import training_step
 
 pytestmark = pytest.mark.gpu
 
@@ -39,7 +39,7 @@ def stepper(name):
     sizes = CONFIGURATIONS[name]
     model, batch = build(sizes), random_batch(sizes)
     optimiser = mt.optim.Adam(model.parameters())
-    return lambda: shared_step(model, optimiser, batch, 1e-4, 0.1)
+    return lambda: training_step(model, optimiser, batch, 1e-4, 0.1)
 
 
 def time_of(step, times=20, rounds=5):
@@ -80,7 +80,7 @@ def test_recomputing_takes_less_memory():
         free_device_memory()
         model = mt.nn.Transformer(8000, 8000, dropout=0.1, recompute=recompute)
         optimiser = mt.optim.Adam(model.parameters())
-        shared_step(model, optimiser, batch, 1e-4, 0.1)
+        training_step(model, optimiser, batch, 1e-4, 0.1)
         synchronize()
         found.append(device_memory())
         del model, optimiser

@@ -8,7 +8,7 @@ from small_models import padded_batch
 
 import minitransformer as mt
 from minitransformer import arrays
-from minitransformer.training import shared_step
+from minitransformer.training import training_step
 
 pytestmark = pytest.mark.usefixtures("gpu")
 
@@ -21,7 +21,7 @@ def losses(dtype, steps=3, **options):
     adam = mt.optim.Adam(model.parameters())
     found = []
     for step in range(steps):
-        found.append(shared_step(model, adam, padded_batch(step, rows=4), 0.01, 0.1))
+        found.append(training_step(model, adam, padded_batch(step, rows=4), 0.01, 0.1))
     return [float(loss) for loss in found]
 
 

@@ -38,10 +38,9 @@ from minitransformer.decoding.sampling import keep_top_p
 from minitransformer.ops.grouped_query_attention import sum_groups
 from minitransformer.ops.rotary import Rotation
 from minitransformer.optim import warmup
-from minitransformer.sharding import Workers
 from minitransformer.stand_ins import in_use, reference, standing_in
 from minitransformer.tasks import build
-from minitransformer.training import Configuration, Trainer, shared_step
+from minitransformer.training import Configuration, Trainer, training_step
 
 TINY = {
     "d_model": 8, "n_heads": 2, "n_layers": 1, "d_ff": 12, "workers": 1, "batch_tokens": 96, "train_pairs": 60,
@@ -251,14 +250,14 @@ def test_a_model_learns_by_own_parts_as_by_the_engine_and_without_its_backward_p
 ):
     engine, own = (text_trainer(tmp_path, **changes) if decoder_only else trainer(**changes) for _ in range(2))
     batch, smoothing = next(all_batches(engine.batches)), engine.configuration.training.label_smoothing
-    losses = [shared_step(engine.model.train(), engine.optimiser, batch, 0.01, smoothing) for _ in range(3)]
+    losses = [training_step(engine.model.train(), engine.optimiser, batch, 0.01, smoothing) for _ in range(3)]
     refused = of_later_parts() if changes == LATER else trials.engine_gradients()
     with standing_in(dict.fromkeys(refused, refuse)):
         with pytest.raises(AssertionError, match="of the engine was executed"):
-            shared_step(engine.model, engine.optimiser, batch, 0.01, smoothing)
+            training_step(engine.model, engine.optimiser, batch, 0.01, smoothing)
         with Parts.open(solved).in_place():
             for loss in losses:
-                found = shared_step(own.model.train(), own.optimiser, batch, 0.01, smoothing)
+                found = training_step(own.model.train(), own.optimiser, batch, 0.01, smoothing)
                 assert float(found) == pytest.approx(float(loss), rel=1e-4)
 
 
@@ -284,7 +283,7 @@ def test_parts_are_handed_what_their_exercises_promise(solved, changes):
         return called
 
     with Parts(solved, {name: noted(name, function) for name, function in parts.functions.items()}).in_place():
-        shared_step(own.model.train(), own.optimiser, next(iter(own.batches.epoch(0))), 0.01, 0.1)
+        training_step(own.model.train(), own.optimiser, next(iter(own.batches.epoch(0))), 0.01, 0.1)
         own.evaluate(own.corpus.held_out[:2], own.model)
     assert len(handed) > 25
     assert ("rotary-forward" in handed) == bool(changes)
@@ -308,14 +307,14 @@ def kind_of(given):
     return "function" if callable(given) else type(given).__name__
 
 
-def test_the_gradients_of_several_workers_are_added_up(tmp_path):
+def test_the_gradients_of_several_shares_are_added_up(tmp_path):
     solved = solve(tmp_path)
     spoil(solved, "walk-back", "d[output] * slope", "slope * d[output]")  # which is right too
     engine, own = trainer(dropout=0.0), trainer(dropout=0.0)
     batch = next(iter(engine.batches.epoch(0)))
     for one, parts in ((engine, Parts(solved, {})), (own, Parts.open(solved))):
-        with parts.in_place(), Workers(one.model, 2) as workers:
-            shared_step(one.model, one.optimiser, batch, 0.01, 0.1, workers)
+        with parts.in_place():
+            training_step(one.model.train(), one.optimiser, batch, 0.01, 0.1, shares=2)
     np.testing.assert_allclose(own.optimiser.values, engine.optimiser.values, atol=1e-4)
 
 

@@ -10,7 +10,7 @@ import pytest
 import minitransformer as mt
 from minitransformer.arrays import to_numpy
 from minitransformer.data import Batch
-from minitransformer.training import Workers
+from minitransformer.training import training_step
 
 IDS = np.array([[3, 1, 6, 2], [2, 2, 5, 4]])
 SIZES = {"d_model": 6, "n_heads": 2, "n_layers": 2, "d_ff": 7, "positions": "learned", "max_length": 4}
@@ -52,13 +52,8 @@ def test_the_layers_of_a_stack_drop_other_entries():
 
 def train(model, adam):
     """Return the losses of a few steps."""
-    losses, batch = [], Batch(IDS, IDS, IDS)
-    with Workers(model) as workers:
-        for _ in range(3):
-            losses.append(float(workers.gradients(batch, 0.1)))
-            adam.step(0.05)
-            adam.zero_grad()
-    return losses
+    batch = Batch(IDS, IDS, IDS)
+    return [float(training_step(model, adam, batch, 0.05, 0.1)) for _ in range(3)]
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda pair: pickle.loads(pickle.dumps(pair))])

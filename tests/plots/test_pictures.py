@@ -91,7 +91,7 @@ PICTURES = {
     "positions of one seed": lambda: plots.positions_picture(ONE_SEED),
     "speed": lambda: plots.speed_bars(SPEED),
     "our own speed": lambda: plots.speed_bars(OURS),
-    "growth": lambda: plots.growth_curves(GROWTH | {"workers": 2}),
+    "growth": lambda: plots.growth_curves(GROWTH),
     "step sizes": lambda: saved(step_sizes, STEPS, ERRORS, PATH, "softmax"),
     "errors that do not fall": lambda: saved(step_sizes, STEPS, UNFALLING, PATH, epsilon=1e-3),
     "table 1": lambda: plots.table1_picture(TABLE),
@@ -518,7 +518,7 @@ def test_where_the_time_goes(figures, name):
     totals = [text for text in parts.texts if isinstance(text, Annotation)]
     assert [text.xy for text in totals] == [(group, pytest.approx(top)) for group, top in stacked.items()]
     assert said(parts.get_legend().get_texts()) == kinds[::-1]  # as they are stacked
-    assert parts.get_xlabel().startswith("one of 3 workers")
+    assert parts.get_xlabel().startswith("one of 3 processes")
 
 
 def test_what_failed_is_left_out():
@@ -559,8 +559,7 @@ def test_growth(figures):
     assert [*ticks_of(memory.xaxis).values()] == ["64", "128", "256", "512"]
     assert memory.get_xlabel() == "T"
     assert (time.get_ylabel()[-2:], memory.get_ylabel()[-2:]) == ("ms", "MB")
-    assert "2 workers" in figures["growth"].get_suptitle()
-    assert "one worker" in plots.growth_curves(GROWTH).get_suptitle()
+    assert "one core" in figures["growth"].get_suptitle()
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from run_contents import agree
 
 from minitransformer.apps import cli
 from minitransformer.durable import write_whole
-from minitransformer.training import RunError, RunFolder, Scores, check_free, load, shared_step
+from minitransformer.training import RunError, RunFolder, Scores, check_free, load, training_step
 from minitransformer.training.run import SETTING_UP
 from robustness.disk import Disk, Killed, changes
 
@@ -114,13 +114,13 @@ def _interrupted_after(steps):
     """Press Ctrl-C in the next step after so many."""
     done = []
 
-    def step(*arguments):
+    def step(*arguments, **options):
         done.append(1)
         if len(done) == steps:
             signal.raise_signal(signal.SIGINT)
-        return shared_step(*arguments)
+        return training_step(*arguments, **options)
 
-    with patch("minitransformer.training.trainer.shared_step", step):
+    with patch("minitransformer.training.trainer.training_step", step):
         yield
 
 

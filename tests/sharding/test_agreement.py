@@ -63,27 +63,38 @@ def test_a_training_does_not_begin_with_different_files(tmp_path):
     run_together(2, check)
 
 
-@pytest.mark.numpy_only("several workers share the cores of a CPU")
-@pytest.mark.parametrize(("options", "shares"), [({}, 2), ({"workers": 3}, 6), ({"workers": 3, "shares": 5}, 5)])
-def test_by_default_each_worker_of_each_process_has_a_share(configuration, options, shares):
+@pytest.mark.numpy_only("several processes share the cores of a CPU")
+@pytest.mark.parametrize(("options", "shares"), [({}, 2), ({"workers": 3}, 3), ({"workers": 3, "shares": 5}, 5)])
+def test_by_default_each_process_has_a_share(configuration, options, shares):
     configuration = configuration.changed(**options)
     found = run_together(2, lambda ranks: with_shares(configuration, ranks).training.shares)
     assert found == [shares, shares]
 
 
-@pytest.mark.numpy_only("several workers share the cores of a CPU")
+@pytest.mark.numpy_only("several processes share the cores of a CPU")
 @pytest.mark.parametrize("shares", [None, 6])
 @pytest.mark.parametrize("workers", [None, 2])
 @pytest.mark.parametrize("threads", [None, 5])
+@pytest.mark.parametrize("forks", [False, True])
 def test_threads_of_products_follow_from_the_shares_unless_they_are_given(
-    configuration, monkeypatch, shares, workers, threads
+    configuration, monkeypatch, shares, workers, threads, forks
 ):
     monkeypatch.setattr(agreement.blas, "default_threads", lambda n: 100 + n)
-    monkeypatch.setattr(agreement, "default_workers", lambda tokens: 3 if tokens == 64 else 0)
+    monkeypatch.setattr(agreement, "default_shares", lambda tokens: 3 if tokens == 64 else 0)
+    for name, found in (("can_fork", lambda: forks), ("FORKS_SAFELY", forks)):
+        monkeypatch.setattr(agreement, name, found)
     given = {"shares": shares, "workers": workers, "blas_threads": threads}
-    found = with_shares(configuration.changed(**given), ALONE).training
-    number = shares or workers or 3
-    assert (found.shares, found.blas_threads, found.workers) == (number, threads or 100 + number, workers)
+    found = with_shares(configuration.changed(**given), ALONE, fork=True).training
+    number = shares or workers or (3 if forks else 1)
+    by_default = 100 + (number if forks else 1)  # where no process forks, the products have all cores
+    assert (found.shares, found.blas_threads, found.workers) == (number, threads or by_default, workers)
+
+
+@pytest.mark.numpy_only("several processes share the cores of a CPU")
+def test_a_process_that_is_not_to_fork_has_one_share(configuration, monkeypatch):
+    monkeypatch.setattr(agreement, "default_shares", lambda tokens: 3)
+    monkeypatch.setattr(agreement, "can_fork", lambda: True)
+    assert [with_shares(configuration, ALONE, fork).training.shares for fork in (False, True)] == [1, 3]
 
 
 @cases_from_toml

@@ -8,7 +8,10 @@ import pytest
 from minitransformer.arrays import asarray, to_numpy
 from minitransformer.data import PAD, Batch, TextBatch
 from minitransformer.nn import LanguageModel, Transformer
-from minitransformer.sharding import Workers
+from minitransformer.optim import Adam
+from minitransformer.training import training_step
+
+from .steps import gradient_of
 
 SIZES = {"d_model": 8, "n_heads": 2, "n_layers": 1, "d_ff": 10, "dropout": 0.3, "dtype": "float64"}
 MODELS = {
@@ -34,30 +37,29 @@ def gradients(kind, block, shares=1, fixed="none", **options):
         parameter.requires_grad = fixed not in name if fixed != "all but the last" else name.startswith("output")
         if parameter.ndim == 1:  # biases begin at 0, which would hide that one is forgotten
             parameter.data = parameter.data + asarray(np.linspace(-0.5, 0.5, parameter.size, dtype=parameter.dtype))
-    with Workers(model, shares, loss_block=block) as workers:
-        losses = [float(workers.gradients(batch_of(model), 0.1)) for _ in range(2)]
-        return losses, [[p.grad for p in twin.parameters() if p.grad is not None] for twin in workers.models]
+    found = [gradient_of(model, batch_of(model), shares=shares, loss_block=block) for _ in range(2)]
+    losses, several = zip(*found, strict=True)
+    return losses, several, [p.grad for p in model.parameters() if p.grad is not None]
 
 
 @pytest.mark.parametrize("block", [1, 4, 100])
 @pytest.mark.parametrize(("shares", "fixed"), [(1, "none"), (2, "none"), (1, "embedding"), (1, "decoder.layers")])
 @pytest.mark.parametrize("kind", MODELS)
 def test_loss_and_gradients_are_those_at_once(kind, block, shares, fixed):
-    (losses, expected), (found, several) = (gradients(kind, b, shares, fixed) for b in (None, block))
+    (losses, expected, _), (found, several, _) = (gradients(kind, b, shares, fixed) for b in (None, block))
     np.testing.assert_allclose(found, losses, rtol=1e-14)
     assert found[0] != found[1]  # the second step drops out other entries
-    for own, others in zip(several, expected, strict=True):
-        assert len(own) == len(others) > 0
-        for one, other in zip(own, others, strict=True):
-            np.testing.assert_allclose(to_numpy(one), to_numpy(other), rtol=1e-12, atol=1e-15)
+    for own, other in zip(several, expected, strict=True):
+        assert len(own) > 0
+        np.testing.assert_allclose(own, other, rtol=1e-12, atol=1e-15)
 
 
 def test_only_the_last_layer_may_be_trained_and_float32_stays():
-    (losses, expected), (found, several) = (gradients("two", b, fixed="all but the last") for b in (None, 4))
+    (losses, _, expected), (found, _, own) = (gradients("two", b, fixed="all but the last") for b in (None, 4))
     np.testing.assert_allclose(found, losses, rtol=1e-14)
-    assert len(several[0]) == len(expected[0]) == 2  # the matrix and its bias
-    np.testing.assert_allclose(to_numpy(several[0][0]), to_numpy(expected[0][0]), rtol=1e-12, atol=1e-15)
-    assert {gradient.dtype for gradient in gradients("one table", 4, dtype="float32")[1][0]} == {np.dtype("float32")}
+    assert len(own) == len(expected) == 2  # the matrix and its bias
+    np.testing.assert_allclose(to_numpy(own[0]), to_numpy(expected[0]), rtol=1e-12, atol=1e-15)
+    assert {gradient.dtype for gradient in gradients("one table", 4, dtype="float32")[2]} == {np.dtype("float32")}
 
 
 @pytest.mark.numpy_only("tracemalloc sees the memory of the host")
@@ -66,11 +68,11 @@ def test_the_logits_are_never_all_in_memory():
     for block in (None, 4):
         model = LanguageModel(5000, **SIZES | {"dtype": "float32"})
         batch = batch_of(model, 10, 20, 5000)
-        with Workers(model, loss_block=block) as workers:
-            workers.gradients(batch, 0.1)
-            tracemalloc.start()
-            workers.gradients(batch, 0.1)
-            peaks[block] = tracemalloc.get_traced_memory()[1]
-            tracemalloc.stop()
+        optimiser = Adam(model.parameters())
+        training_step(model, optimiser, batch, 0.0, 0.1, loss_block=block)
+        tracemalloc.start()
+        training_step(model, optimiser, batch, 0.0, 0.1, loss_block=block)
+        peaks[block] = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
     logits = batch.target_output.size * 5000 * 4
     assert peaks[4] < logits / 2 < 2 * logits < peaks[None]

@@ -3,15 +3,16 @@
 import numpy as np
 import pytest
 
-from minitransformer.arrays import to_numpy, xp
+from minitransformer.arrays import to_numpy
 from minitransformer.data import PAD, Batch
 from minitransformer.nn import Transformer
 from minitransformer.optim import Adam, Gradient
 from minitransformer.sharding import Sum
-from minitransformer.training import Workers, clip_gradient, shared_step
+from minitransformer.training import clip_gradient, training_step
 
-THREADS = pytest.mark.numpy_only("workers are threads that share the cores of a CPU")
-BY_WORKERS = pytest.mark.parametrize("number", [1, *(pytest.param(n, marks=THREADS) for n in (2, 3))])
+from .steps import gradient_of, whole_of
+
+BY_SHARES = pytest.mark.parametrize("number", [1, 2, 3])
 
 
 def model_of(dropout=0.0):
@@ -26,57 +27,44 @@ def batch_of(n, seed, length=5):
     return batch
 
 
-def gradient(model, batches, number):
-    with Workers(model, number) as workers:
-        loss = float(workers.gradients(batches, 0.1))
-        optimiser = Adam(model.parameters())
-        found, _ = clip_gradient(workers.collect(optimiser), optimiser.buffer, np.inf)
-    return loss, whole_of(found, optimiser)
-
-
-def whole_of(gradients, optimiser):
-    whole = xp.empty_like(optimiser.values)
-    for part in optimiser.buffer.slices:
-        gradients.write(part, whole[part])
-    return to_numpy(whole)
-
-
 def own(optimiser):
     return Sum([Gradient(optimiser.buffer)])
 
 
-@BY_WORKERS
+@BY_SHARES
 def test_batches_together_are_one_larger_batch(number):
     parts = [batch_of(4, seed=0), batch_of(1, seed=1), batch_of(3, seed=2)]
     tokens = [int((part.target_output != PAD).sum()) for part in parts]
     assert len(set(tokens)) == 3  # the mean over batches would be another
     whole = Batch(*(np.concatenate(sides) for sides in zip(*parts, strict=True)))
-    expected_loss, expected = gradient(model_of(), whole, 1)
-    loss, found = gradient(model_of(), parts, number)
+    expected_loss, expected = gradient_of(model_of(), whole)
+    loss, found = gradient_of(model_of(), parts, shares=number)
     assert loss == pytest.approx(expected_loss, rel=1e-13)
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-14)
 
 
-@BY_WORKERS
+@BY_SHARES
 def test_a_long_gradient_is_shortened_and_keeps_its_direction(number):
-    _, whole = gradient(model_of(), batch_of(6, 0), 1)
+    _, whole = gradient_of(model_of(), batch_of(6, 0))
     length = float(np.linalg.norm(whole))
+    for longest, factor in ((length / 4, 0.25), (length * 1.01, 1.0)):
+        _, found = gradient_of(model_of(), batch_of(6, 0), shares=number, clip=longest)
+        np.testing.assert_allclose(found, factor * whole, rtol=1e-9, atol=1e-15)
+
+
+def test_the_norm_is_that_before_clipping():
     model = model_of()
     optimiser = Adam(model.parameters())
-    with Workers(model, number) as workers:
-        for longest, factor in ((length / 4, 0.25), (length * 1.01, 1.0)):
-            workers.gradients(batch_of(6, 0), 0.1)
-            clipped, found_length = clip_gradient(workers.collect(optimiser), optimiser.buffer, longest, workers.each)
-            assert float(found_length) == pytest.approx(length, rel=1e-12)
-            found = whole_of(clipped, optimiser)
-            np.testing.assert_allclose(found, factor * whole, rtol=1e-9, atol=1e-15)
+    model(*batch_of(6, 0).inputs).sum().backward()
+    expected = np.linalg.norm(whole_of(own(optimiser), optimiser))
+    assert float(clip_gradient(own(optimiser), optimiser.buffer, expected / 4)[1]) == pytest.approx(expected, rel=1e-12)
 
 
 def test_clipping_is_part_of_the_step():
     def after(clip):
         model = model_of()
         optimiser = Adam(model.parameters(), eps=1.0)  # with a large eps, Adam's steps are as long as the gradient
-        shared_step(model, optimiser, batch_of(6, 0), 1.0, 0.1, clip=clip)
+        training_step(model, optimiser, batch_of(6, 0), 1.0, 0.1, clip=clip)
         return to_numpy(optimiser.values).copy()
 
     np.testing.assert_array_equal(after(None), after(1e9))
@@ -85,10 +73,9 @@ def test_clipping_is_part_of_the_step():
 
 def test_float32_stays_float32():
     model = Transformer(11, 13, d_model=8, n_heads=2, n_layers=1, d_ff=10, seed=1)
-    workers = Workers(model)
-    workers.gradients(batch_of(6, 0), 0.1)
+    gradient_of(model, batch_of(6, 0))
     optimiser = Adam(model.parameters())
-    clipped, _ = clip_gradient(workers.collect(optimiser), optimiser.buffer, 1e-3)
+    clipped, _ = clip_gradient(own(optimiser), optimiser.buffer, 1e-3)
     assert {array.dtype for array in clipped.by_parameter()} == {np.dtype("float32")}
     assert all(p.grad.dtype == "float32" for p in model.parameters())
 

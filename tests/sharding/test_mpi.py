@@ -1,6 +1,5 @@
 """The calls of MPI, on a stand-in for mpi4py whose processes are threads; tests/mpi has the real one."""
 
-import os
 import threading
 from types import SimpleNamespace
 
@@ -114,22 +113,6 @@ def test_all_processes_have_all_parts(together):
         return values.tolist()
 
     assert together(3, share_out) == [[0, 0, 2, 2, 2]] * 3
-
-
-@pytest.mark.parametrize(
-    ("bound", "cores"),
-    [
-        (lambda rank: range(7), [2, 2, 2]),
-        (lambda rank: (rank, rank + 3), [2, 2, 2]),
-        (lambda rank: [rank], [1, 1, 1]),
-        (lambda _: [5], [1, 1, 1]),
-        (lambda rank: range(4 * rank, 4 * rank + (1, 5, 4)[rank]), [1, 3, 3]),
-    ],
-    ids=["all of them", "two each", "one each", "one for all", "one, and many"],
-)
-def test_the_processes_of_a_machine_share_its_cores(together, monkeypatch, bound, cores):
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {*bound(HERE.world.rank)}, raising=False)
-    assert together(3, lambda ranks: ranks.cores) == cores
 
 
 def test_mpi_reads_the_memory_of_gpus_only_where_its_library_says_so(together, monkeypatch):

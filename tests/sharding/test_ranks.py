@@ -1,7 +1,5 @@
 """Several processes train exactly as one does: the numbers depend on the shares, never on who works on them."""
 
-import sys
-
 import numpy as np
 import pytest
 from run_contents import agree
@@ -13,7 +11,7 @@ from minitransformer.nn import Transformer
 from minitransformer.optim import Adam, Gradient
 from minitransformer.sharding import ALONE, Sum
 from minitransformer.tasks import build
-from minitransformer.training import Configuration, Trainer, Workers, clip_gradient, create_run, shared_step
+from minitransformer.training import Configuration, Trainer, clip_gradient, create_run, training_step
 
 from .together import run_together
 
@@ -24,10 +22,8 @@ SHARES = 4
 @pytest.fixture(autouse=True)
 def settings_of_the_process():
     """Restore what each process sets for itself: the processes here are threads, and share it."""
-    interval = sys.getswitchinterval()
     with blas.threads(1):
         yield
-    sys.setswitchinterval(interval)
 
 
 def batch_of(n, seed):
@@ -42,27 +38,23 @@ def model_of(d_model):
     return Transformer(300, 300, d_model=d_model, n_heads=2, n_layers=1, d_ff=40, dropout=0.2, seed=1)
 
 
-def train(ranks=None, threads=1, clip=None, accumulate=1, d_model=32, shares=SHARES):
+def train(ranks=ALONE, clip=None, accumulate=1, d_model=32, shares=SHARES):
     """Train for some steps; batches of one sentence leave shares empty."""
     model = model_of(d_model)
-    own = {} if ranks is None else {"ranks": ranks}
-    part = (0, 1) if ranks is None else (ranks.rank, ranks.size)
-    values = None if ranks is None else ranks.weights
-    optimiser = Adam(model.parameters(), weight_decay=0.1, part=part, values=values)
+    optimiser = Adam(model.parameters(), weight_decay=0.1, part=(ranks.rank, ranks.size), values=ranks.weights)
     losses = []
-    with Workers(model, shares, threads, 1, **own) as workers:
-        for step, n in enumerate((5, 1, 3, 6)):
-            group = [batch_of(n, 10 * step + i) for i in range(accumulate)]
-            losses.append(float(shared_step(model, optimiser, group, 1e-2, 0.1, workers, clip)))
+    for step, n in enumerate((5, 1, 3, 6)):
+        group = [batch_of(n + 5 * i, 10 * step + i) for i in range(accumulate)]
+        losses.append(float(training_step(model, optimiser, group, 1e-2, 0.1, clip=clip, shares=shares, ranks=ranks)))
     return losses, optimiser.values.copy(), model.rng.bit_generator.state, optimiser.mean
 
 
 @pytest.mark.parametrize(("clip", "accumulate"), [(None, 1), (0.3, 2)])
-@pytest.mark.parametrize(("size", "threads", "shares"), [(2, 1, 4), (2, 2, 4), (3, 1, 4), (4, 1, 4), (4, 1, 8)])
-def test_processes_change_no_bit(size, threads, shares, clip, accumulate):
+@pytest.mark.parametrize(("size", "shares"), [(2, 4), (3, 4), (4, 4), (4, 8)])
+def test_processes_change_no_bit(size, shares, clip, accumulate):
     """Of eight shares of five sentences, those of the last process are empty."""
     losses, values, state, mean = train(clip=clip, accumulate=accumulate, shares=shares)
-    found = run_together(size, lambda ranks: train(ranks, threads, clip, accumulate, shares=shares))
+    found = run_together(size, lambda ranks: train(ranks, clip, accumulate, shares=shares))
     for other_losses, other, other_state, _ in found:
         assert other_losses == losses
         assert np.array_equal(other, values)
@@ -115,6 +107,6 @@ def test_the_norm_does_not_depend_on_who_added_up_what():
         parameter = Tensor(np.zeros_like(gradient), requires_grad=True)
         parameter.grad = gradient
         optimiser = Adam([parameter], part=(ranks.rank, ranks.size))
-        return float(clip_gradient(Sum([Gradient(optimiser.buffer)]), optimiser.buffer, 1.0, map, ranks.gather)[1])
+        return float(clip_gradient(Sum([Gradient(optimiser.buffer)]), optimiser.buffer, 1.0, ranks.gather)[1])
 
     assert [norm(ALONE), *run_together(2, norm), *run_together(3, norm)] == [1] * 6

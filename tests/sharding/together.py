@@ -19,7 +19,6 @@ class Board:
 class Together:
     """One of several threads that call each other's methods as processes do."""
 
-    cores = 1
     weights = None
 
     def __init__(self, board, rank):

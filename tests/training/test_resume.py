@@ -29,7 +29,7 @@ from minitransformer.training import (
     load,
     locking,
     resume,
-    shared_step,
+    training_step,
 )
 from minitransformer.training.checkpoints import read_checkpoint, write_checkpoint
 from minitransformer.training.locking import lock_folder
@@ -82,10 +82,10 @@ def test_kill_at_any_moment_changes_nothing(whole, tmp_path):
 PLACES = [
     ("flush_to_disk", 2),  # while the run folder is created
     ("flush_folder", 3),
-    ("shared_step", 2),
+    ("training_step", 2),
     ("flush_folder", 2),
     ("flush_to_disk", 1),
-    ("shared_step", 8),
+    ("training_step", 8),
     ("flush_folder", 3),
     ("flush_to_disk", 4),
 ]
@@ -125,13 +125,13 @@ TERM = signal.SIGTERM, signal.SIGTERM  # as `timeout` sends it
 def test_an_interruption_at_any_step_changes_nothing(whole, tmp_path, monkeypatch, stop, signals):
     steps = []
 
-    def interrupted(*arguments):
+    def interrupted(*arguments, **options):
         for number in signals if len(steps) == stop - 1 else ():
             signal.raise_signal(number)
         steps.append(1)
-        return shared_step(*arguments)
+        return training_step(*arguments, **options)
 
-    monkeypatch.setattr("minitransformer.training.trainer.shared_step", interrupted)
+    monkeypatch.setattr("minitransformer.training.trainer.training_step", interrupted)
     path = tmp_path / "run"
     assert main(["train", *SMALL, "--out", str(path)]) == 130
     monkeypatch.undo()

@@ -17,14 +17,13 @@ from minitransformer.training import (
     Configuration,
     RunError,
     Trainer,
-    Workers,
     average,
     create_run,
     evaluate_text,
     load,
     resume,
-    shared_step,
     text_evaluation,
+    training_step,
 )
 from minitransformer.training.text_evaluation import UNKNOWN_BITS
 from minitransformer.training.yardsticks import parsing_lines, trigram_bits, write_by_trigram, write_texts, xz_bits
@@ -90,8 +89,7 @@ def test_shares_give_the_gradient_of_the_whole_batch():
     found = []
     for shares in (1, 3):
         model = LanguageModel(9, d_model=6, n_heads=2, n_layers=1, d_ff=7, dropout=0.2, dtype="float64")
-        with Workers(model, shares) as workers:
-            loss = shared_step(model, Adam(model.parameters()), batch, 0.01, 0.1, workers)
+        loss = training_step(model, Adam(model.parameters()), batch, 0.01, 0.1, shares=shares)
         found.append((float(loss), model.state_dict()))
     assert found[0][0] == pytest.approx(found[1][0], rel=1e-12)
     for name, values in found[0][1].items():

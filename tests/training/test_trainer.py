@@ -11,7 +11,7 @@ from minitransformer.decoding import Diverged, translate
 from minitransformer.optim import inverse_square_root, linear_decay, warmup
 from minitransformer.sharding.blocks import add_gradient_in_blocks
 from minitransformer.tasks import build
-from minitransformer.training import Configuration, RunFolder, Scores, Trainer, create_run, load, shared_step
+from minitransformer.training import Configuration, RunFolder, Scores, Trainer, create_run, load, training_step
 from minitransformer.training.checkpoints import read_checkpoint
 from minitransformer.training.interruption import deferred_interrupt
 from minitransformer.training.scores import Quality
@@ -44,12 +44,12 @@ def around_steps(monkeypatch):
     def call(before=lambda *_: None, after=lambda n, loss, *_: loss):
         numbers = count(1)
 
-        def step(*given):
+        def step(*given, **options):
             n = next(numbers)
             before(n, *given)
-            return after(n, shared_step(*given), *given)
+            return after(n, training_step(*given, **options), *given)
 
-        monkeypatch.setattr("minitransformer.training.trainer.shared_step", step)
+        monkeypatch.setattr("minitransformer.training.trainer.training_step", step)
 
     return call
 
@@ -231,11 +231,16 @@ def test_a_second_ctrl_c_saves_no_weights_that_are_half_moved(tmp_path, around_s
         np.testing.assert_array_equal(values, to_numpy(at_3[0][name]), err_msg=name)
 
 
-def test_what_the_recipe_says_of_a_step_reaches_it(tmp_path, around_steps):
+def test_what_the_recipe_says_of_a_step_reaches_it(tmp_path, monkeypatch):
     asked = []
-    around_steps(lambda n, m, o, batches, rate, smoothing, w, clip: asked.append((len(batches), smoothing, clip)))
-    trained(tmp_path, steps=4, label_smoothing=0.3, clip=0.7, accumulate=2)
-    assert asked == [(2, 0.3, 0.7)] * 4
+
+    def step(model, optimiser, batches, rate, smoothing, **options):
+        asked.append((len(batches), smoothing, options["clip"], options["shares"], options["loss_block"]))
+        return training_step(model, optimiser, batches, rate, smoothing, **options)
+
+    monkeypatch.setattr("minitransformer.training.trainer.training_step", step)
+    trained(tmp_path, steps=4, label_smoothing=0.3, clip=0.7, accumulate=2, shares=3, loss_block=5)
+    assert asked == [(2, 0.3, 0.7, 3, 5)] * 4
 
 
 def test_what_the_recipe_says_of_the_model_reaches_it():
@@ -322,7 +327,7 @@ def test_what_saves_memory_is_done_as_the_recipe_says(tmp_path, monkeypatch):
         sizes.append(given[2])
         return add_gradient_in_blocks(*given)
 
-    monkeypatch.setattr("minitransformer.sharding.workers.add_gradient_in_blocks", watched)
+    monkeypatch.setattr("minitransformer.train.add_gradient_in_blocks", watched)
     trainer, *_ = trained(tmp_path, steps=2, recompute=True, attention_block=2, loss_block=3)
     assert (trainer.model.options.recompute, trainer.model.options.attention_block) == (True, 2)
     assert set(sizes) == {3}

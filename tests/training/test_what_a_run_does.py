@@ -35,7 +35,7 @@ from minitransformer.training import (
     loading,
     lock_folder,
     resume,
-    shared_step,
+    training_step,
 )
 from minitransformer.training.checkpoints import Checkpoints, read_checkpoint, write_checkpoint
 from minitransformer.training.preparing import refuse_longer
@@ -423,14 +423,14 @@ def test_the_speed_is_that_of_training_alone(tmp_path, monkeypatch):
     now = [0.0]
 
     def taking(seconds, function):
-        def call(*arguments):
+        def call(*arguments, **options):
             now[0] += seconds
-            return function(*arguments)
+            return function(*arguments, **options)
 
         return call
 
     monkeypatch.setattr("minitransformer.training.trainer.time", SimpleNamespace(perf_counter=lambda: now[0]))
-    monkeypatch.setattr("minitransformer.training.trainer.shared_step", taking(1, shared_step))
+    monkeypatch.setattr("minitransformer.training.trainer.training_step", taking(1, training_step))
     trainer, folder = begun(tmp_path / "run", steps=12, evaluate_every=4)
     trainer.evaluate = taking(1000, trainer.evaluate)
     totals, speeds = [0], []

@@ -19,7 +19,7 @@
 ``pytorch_decoding.py``  PyTorch's; ... and here, and in no other file
 ``processes.py``         our training step in several processes over MPI
 ``network.py``           what they send, and a model of the time that a step takes
-``scaling.py``           several processes beside threads and PyTorch, measured and modelled
+``scaling.py``           several processes over MPI, measured and modelled
 ``report.py``            the results as text
 =======================  ====================================================================
 """

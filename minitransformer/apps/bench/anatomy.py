@@ -2,15 +2,15 @@
 
 A turn measures these, one right after the other, so ratios compare measurements of the same minute:
 
-- the step as it is, with all its workers;
+- the step as it is, with all its processes;
 - the *ceiling*: each of the step's matrix products alone (see ``ceiling.py``). The ideal time of the products over the
   time of the step is the share of the machine's best speed that the step reaches;
-- one worker's *share* of the batch, alone on the machine, and its share of the optimiser's work, once plainly and once
+- one process's *share* of the batch, alone on the machine, and its share of the optimiser's work, once plainly and once
   with every array operation recorded (see ``account.py``). The plain step's time minus the recorded operations is *the
   rest*: Python, the graph, views. Recording costs a little time itself, so the rest comes out slightly low;
 - *autograd and Python*: a step of the same graph, with the same numbers of layers and heads and the same code, but one
   sentence of one token and vectors of one feature for each head, so that the arithmetic costs nothing and what is
-  left is the interpreter, the graph and the overhead of NumPy's calls, given relative to the time of the worker's
+  left is the interpreter, the graph and the overhead of NumPy's calls, given relative to the time of the process's
   share. It contains the rest, and the fixed part of every recorded operation.
 """
 
@@ -18,9 +18,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from itertools import islice
 from math import ceil
 from statistics import median
 from typing import Any
@@ -36,7 +35,7 @@ from minitransformer.arrays import blas
 from minitransformer.data import PAD, Batch
 from minitransformer.optim import Adam, Gradient
 from minitransformer.sharding import Sum
-from minitransformer.training import Workers, shared_step
+from minitransformer.training import training_step
 
 TINY_STEPS = 30
 
@@ -46,8 +45,8 @@ def shrink(workload: Workload) -> Workload:
     return workload.changed(d_model=workload.model.n_heads, d_ff=1, vocabulary=2, batch=1, length=1)
 
 
-class WorkersShare:
-    """One worker's part of a training step, split into forward pass, backward pass and optimiser.
+class ProcessShare:
+    """One process's part of a training step, split into forward pass, backward pass and optimiser.
 
     Parameters
     ----------
@@ -60,7 +59,7 @@ class WorkersShare:
     def __init__(self, workload: Workload, workers: int) -> None:
         self.model = build(workload)
         self.parameters = self.model.parameters()
-        self.optimiser = Adam(self.parameters)
+        self.optimiser = Adam(self.parameters, part=(0, workers))
         self.batch = Batch(*(ids[: ceil(workload.batch / workers)] for ids in random_batch(workload)))
         self.workers = workers
 
@@ -80,16 +79,11 @@ class WorkersShare:
                 account.direction = "backward"
             loss.backward(release=True)
         start = time.perf_counter()
-        # Our own gradients take the place of the other workers': adding them takes as long.
-        gradient = Sum([Gradient(self.optimiser.buffer)] * self.workers)
-        self.optimiser.step(LEARNING_RATE, gradient, self._my_part)
+        # Our own gradients take the place of the other processes': adding them takes as long.
+        self.optimiser.step(LEARNING_RATE, Sum([Gradient(self.optimiser.buffer)] * self.workers))
         if account is not None:
             account.direction = "step"
             account.book("adam", "optimiser", time.perf_counter() - start)
-
-    def _my_part(self, function: Callable[[Any], Any], slices: Iterable[Any]) -> list[Any]:
-        slices = list(slices)
-        return [function(part) for part in islice(slices, ceil(len(slices) / self.workers))]
 
 
 @contextmanager
@@ -98,13 +92,13 @@ def prepare(workload: Workload, workers: int | None) -> Iterator[Program]:
     number = workers_for(workload, workers)
     products = _products(workload, 1)
     of_share = _products(workload, number) if number > 1 else products
-    share = WorkersShare(workload, number)
+    share = ProcessShare(workload, number)
     tiny, tiny_batch = build(shrink(workload)), random_batch(shrink(workload))
-    tiny_optimiser, tiny_worker = Adam(tiny.parameters()), Workers(tiny)
+    tiny_optimiser = Adam(tiny.parameters())
     threads_each = max(1, blas.cores() // number)
 
     def turn(times: int) -> dict[str, Any]:
-        with stepping(workload, number, fork=workers is None) as steps:
+        with stepping(workload, number) as steps:
             seconds = steps(times)["seconds"]
         together = time_products(products, 1)
         side_by_side = None
@@ -117,8 +111,7 @@ def prepare(workload: Workload, workers: int | None) -> Iterator[Program]:
                 alone += time_steps(share.step, 1)
                 share.step(account)
         tiny_step = time_steps(
-            lambda: shared_step(tiny, tiny_optimiser, tiny_batch, LEARNING_RATE, LABEL_SMOOTHING, tiny_worker),
-            TINY_STEPS,
+            lambda: training_step(tiny, tiny_optimiser, tiny_batch, LEARNING_RATE, LABEL_SMOOTHING), TINY_STEPS
         )
         return {
             "seconds": seconds,
@@ -145,9 +138,9 @@ def prepare(workload: Workload, workers: int | None) -> Iterator[Program]:
 
 
 def _products(workload: Workload, workers: int) -> Counter[Product]:
-    """Return the matrix products of one worker's share."""
+    """Return the matrix products of one process's share."""
     account = Account()
-    WorkersShare(workload, workers).step(account)
+    ProcessShare(workload, workers).step(account)
     return account.products
 
 

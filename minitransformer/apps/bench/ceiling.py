@@ -1,7 +1,7 @@
 """How fast this machine computes given matrix products: an upper bound for the speed of a training step.
 
 Each distinct product of the step, in shapes and memory layouts, is done alone, again and again, with its operands
-warm in the caches, and the best time counts. Two ways are tried: as many threads side by side as there are workers,
+warm in the caches, and the best time counts. Two ways are tried: as many threads side by side as there are processes,
 each with its own share of the batch and of the cores; and one thread with the whole batch, whose products BLAS
 spreads over the cores.
 """

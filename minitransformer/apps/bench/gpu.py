@@ -26,7 +26,7 @@ from minitransformer.apps.bench.pytorch import stepper
 from minitransformer.apps.bench.workloads import LABEL_SMOOTHING, LEARNING_RATE, Workload
 from minitransformer.arrays import asarray, card, device_memory, free_device_memory, synchronize, xp
 from minitransformer.optim import Adam
-from minitransformer.training import Workers, shared_step
+from minitransformer.training import training_step
 
 SIDE = 8192
 """Rows and columns of the large product's matrices, 268 MB each."""
@@ -45,10 +45,10 @@ def prepare_ours(workload: Workload) -> Iterator[Program]:
     rate = matmul_rate(xp.matmul, [asarray(matrix) for matrix in _factors()], synchronize)
     free_device_memory()
     model, batch = build(workload), random_batch(workload)
-    optimiser, team = Adam(model.parameters()), Workers(model)
+    optimiser = Adam(model.parameters())
 
     def step() -> Any:
-        return shared_step(model, optimiser, batch, LEARNING_RATE, LABEL_SMOOTHING, team)
+        return training_step(model, optimiser, batch, LEARNING_RATE, LABEL_SMOOTHING)
 
     _block(step, synchronize, WARM_UP)
     yield (

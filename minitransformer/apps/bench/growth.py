@@ -3,8 +3,7 @@
 One of them varies at a time around a small model; each point is measured in a process of its own, which builds the
 model, does one step of a single token and reports how much memory it uses: interpreter, libraries, weights, Adam's
 arrays. *Memory* is how far its peak is above that after some steps of the full size: activations, gradients and
-temporary arrays. *Time* is the median of those steps, without the first. One worker on one core by default, so
-that only the work grows, not the number of workers.
+temporary arrays. *Time* is the median of those steps, without the first. One core does the work.
 
 What theory expects, as powers. The time of a step is linear in batch and depth; quadratic in the width D once the
 products with weights (D x D each) dominate, and quadratic in the length T once attention (T x T each) dominates. Memory
@@ -66,7 +65,7 @@ def _read_axis(letter: str, centre: Mapping[str, int], curves: Sequence[Mapping[
 AXES = {name: _read_axis(**axis) for name, axis in read_toml(Path(__file__).with_suffix(".toml")).items()}
 
 
-def measure_growth(workers: int, tell: Callable[[str], None], axes: Mapping[str, Axis] = AXES) -> dict[str, Any]:
+def measure_growth(tell: Callable[[str], None], axes: Mapping[str, Axis] = AXES) -> dict[str, Any]:
     """Measure all curves along all axes.
 
     A point is left out if its memory, extrapolated from the point before by the power of theory, would exceed half of
@@ -74,8 +73,6 @@ def measure_growth(workers: int, tell: Callable[[str], None], axes: Mapping[str,
 
     Parameters
     ----------
-    workers : int
-        How many workers share a batch.
     tell : callable
         Called with each message about the progress.
     axes : mapping of str to Axis
@@ -84,17 +81,17 @@ def measure_growth(workers: int, tell: Callable[[str], None], axes: Mapping[str,
     Returns
     -------
     dict
-        Plain values that can be written as JSON: ``"machine"``, ``"workers"`` and ``"axes"``, by name.
+        Plain values that can be written as JSON: ``"machine"`` and ``"axes"``, by name.
     """
     machine = describe()
-    result: dict[str, Any] = {"machine": machine, "workers": workers, "axes": {}}
+    result: dict[str, Any] = {"machine": machine, "axes": {}}
     for name, axis in axes.items():
         curves: list[dict[str, Any]] = []
         result["axes"][name] = {"letter": axis.letter, "centre": axis.centre.flat(), "curves": curves}
         for curve in axis.curves:
             label = f"{name}, {curve.label}"
             tell(label)
-            points, left_out = _points(label, axis, curve, workers, machine["memory"], tell)
+            points, left_out = _points(label, axis, curve, machine["memory"], tell)
             x = [point["value"] for point in points]
             memory = [point["memory"] for point in points]
             curves.append(
@@ -113,7 +110,7 @@ def measure_growth(workers: int, tell: Callable[[str], None], axes: Mapping[str,
 
 
 def _points(
-    label: str, axis: Axis, curve: Curve, workers: int, available: int | None, tell: Callable[[str], None]
+    label: str, axis: Axis, curve: Curve, available: int | None, tell: Callable[[str], None]
 ) -> tuple[list[dict[str, Any]], str | None]:
     """Return the points of a curve, and why some are left out, if some are."""
     points: list[dict[str, Any]] = []
@@ -127,15 +124,15 @@ def _points(
                     f"more than half of this machine's {available / 1e9:.1f} GB"
                 )
         try:
-            points.append(_point(axis.at(curve, value), workers, value))
+            points.append(_point(axis.at(curve, value), value))
         except ProcessError as death:
             return points, f"{axis.letter} {value} and more: {death}"
         tell(f"{label}: {axis.letter} {value}: {1e3 * points[-1]['seconds']:.1f} ms")
     return points, None
 
 
-def _point(workload: Workload, workers: int, value: int) -> dict[str, Any]:
-    with Process(command("growth", workload, min(workers, workload.batch))) as process:
+def _point(workload: Workload, value: int) -> dict[str, Any]:
+    with Process(command("growth", workload)) as process:
         resident = process.read()["ready"]["resident"]
         (first,) = process.ask(1)["seconds"]
         answer = process.ask(min(max(round(ENOUGH / first), 2 if first < PATIENCE else 1), 20))

@@ -32,7 +32,7 @@ def measure_speed(
     programs : sequence of {"ours", "eager", "compiled"}
         Which programs take part.
     workers : int or None
-        How many workers share our batches; None for as many as training would take.
+        How many processes share our batches; None for as many as training would take.
     tell : callable
         Called with each message about the progress.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,8 @@ from minitransformer.arrays import blas
 from minitransformer.data import Batch
 from minitransformer.nn import Transformer
 from minitransformer.optim import Adam
-from minitransformer.sharding import Ranks, forked
-from minitransformer.training import Workers, default_workers, shared_step
+from minitransformer.sharding import Ranks, can_fork, forked
+from minitransformer.training import default_shares, training_step
 
 WARM_UP = 2
 """The number of warm-up steps."""
@@ -39,8 +39,9 @@ def random_batch(workload: Workload) -> Batch:
 
 
 def workers_for(workload: Workload, workers: int | None) -> int:
-    """Return how many workers share a batch: as many as asked for, or as training itself would take here."""
-    return default_workers(workload.batch * workload.length) if workers is None else workers
+    """Return how many processes share a batch: as many as asked for, or as training itself would take here."""
+    by_default = default_shares(workload.batch * workload.length) if can_fork() else 1
+    return by_default if workers is None else workers
 
 
 def time_steps(step: Callable[[], object], times: int) -> list[float]:
@@ -71,50 +72,44 @@ def in_processes(ranks: Ranks, step: Callable[[], object]) -> Callable[[int], di
 
 
 @contextmanager
-def stepping(workload: Workload, number: int, fork: bool) -> Iterator[Callable[[int], dict[str, Any]]]:
-    """Return a function that does a number of warm steps, see `in_processes`.
-
-    A number of workers do them: processes as in training if ``fork`` is true, otherwise threads.
-    """
+def stepping(workload: Workload, number: int) -> Iterator[Callable[[int], dict[str, Any]]]:
+    """Return a function that does a number of warm steps in a number of processes, see `in_processes`."""
     model, batch = build(workload), random_batch(workload)
-    with forked(number if fork else 1, model.parameters(), number) as ranks:
+    with forked(number, model.parameters(), number) as ranks:
         optimiser = Adam(model.parameters(), part=(ranks.rank, ranks.size), values=ranks.weights)
-        with Workers(model, number, max(1, number // ranks.size), ranks=ranks) as team:
 
-            def step() -> float:
-                return float(shared_step(model, optimiser, batch, LEARNING_RATE, LABEL_SMOOTHING, team))
+        def step() -> float:
+            return float(
+                training_step(model, optimiser, batch, LEARNING_RATE, LABEL_SMOOTHING, shares=number, ranks=ranks)
+            )
 
-            yield in_processes(ranks, step)
+        yield in_processes(ranks, step)
 
 
 @contextmanager
 def prepare(workload: Workload, workers: int | None) -> Iterator[Program]:
     """Return our program."""
     number = workers_for(workload, workers)
-    with stepping(workload, number, fork=workers is None) as steps:
+    with stepping(workload, number) as steps:
         yield steps, {"workers": number, "kernels": blas.kernels()}
 
 
 @contextmanager
-def prepare_growth(workload: Workload, workers: int | None) -> Iterator[Program]:
+def prepare_growth(workload: Workload) -> Iterator[Program]:
     """Return our program without a warm-up, described by the memory that it uses before its first step.
 
-    A single worker has a single thread for its matrix products too, so that only the work grows. One step of one
-    sentence of one token comes first: it fills Adam's arrays and loads modules that are loaded late. Its gradients are
-    freed.
+    It has a single thread for its matrix products, so that only the work grows. One step of one sentence of one token
+    comes first: it fills Adam's arrays and loads modules that are loaded late. Its gradients are freed.
     """
     model, batch = build(workload), random_batch(workload)
     optimiser = Adam(model.parameters())
-    number = workers_for(workload, workers)
-    with Workers(model, number, number) as team, blas.threads(1) if number == 1 else nullcontext():
+    with blas.threads(1):
 
         def step(part: Batch = batch) -> float:
-            return float(shared_step(model, optimiser, part, LEARNING_RATE, LABEL_SMOOTHING, team))
+            return float(training_step(model, optimiser, part, LEARNING_RATE, LABEL_SMOOTHING))
 
         step(Batch(*(ids[:1, :1] for ids in batch)))
-        for copy in team.models:
-            for parameter in copy.parameters():
-                parameter.grad = None
+        optimiser.zero_grad()
         settle()
-        description = {"resident": resident_memory(), "workers": number}
+        description = {"resident": resident_memory()}
         yield lambda times: {"seconds": time_steps(step, times)}, description

@@ -11,10 +11,10 @@ from minitransformer.apps.bench.machine import peak_memory
 from minitransformer.apps.bench.network import Network
 from minitransformer.apps.bench.ours import WARM_UP, Program, build, random_batch, time_steps
 from minitransformer.apps.bench.workloads import LABEL_SMOOTHING, LEARNING_RATE, Workload
-from minitransformer.arrays import Array
+from minitransformer.arrays import Array, blas
 from minitransformer.optim import Adam
 from minitransformer.sharding import MPI
-from minitransformer.training import Workers, shared_step
+from minitransformer.training import training_step
 
 GLANCE = 0.005
 """The interval in seconds at which a process checks for its turn; a blocking MPI call would keep a core busy."""
@@ -63,7 +63,7 @@ def prepare(workload: Workload, shares: int, network: Network) -> Iterator[Progr
     ranks = DelayedMPI(network)
     model, batch = build(workload), random_batch(workload)
     optimiser = Adam(model.parameters(), part=(ranks.rank, ranks.size))
-    with Workers(model, shares, 1, 1, ranks) as team:
+    with blas.threads(1):
 
         def turn(times: int) -> dict[str, Any]:
             times = ranks.wait(times)
@@ -76,7 +76,9 @@ def prepare(workload: Workload, shares: int, network: Network) -> Iterator[Progr
             return {"seconds": seconds, "peak": max(peaks, key=lambda peak: peak or 0), "received": received}
 
         def step() -> float:
-            return float(shared_step(model, optimiser, batch, LEARNING_RATE, LABEL_SMOOTHING, team))
+            return float(
+                training_step(model, optimiser, batch, LEARNING_RATE, LABEL_SMOOTHING, shares=shares, ranks=ranks)
+            )
 
         time_steps(step, WARM_UP)
         while ranks.rank:

@@ -55,7 +55,7 @@ def prepare(told: dict[str, Any]) -> AbstractContextManager[Program]:
     if program in ("ours", "growth"):
         from minitransformer.apps.bench import ours
 
-        return (ours.prepare if program == "ours" else ours.prepare_growth)(workload, workers)
+        return ours.prepare(workload, workers) if program == "ours" else ours.prepare_growth(workload)
     if program in ("eager", "compiled"):
         from minitransformer.apps.bench import pytorch
 

@@ -168,7 +168,7 @@ def _anatomy(found: dict[str, Any]) -> list[str]:
     if found["failed"] is not None:
         return [wrap(f"where the time goes: not measured: {found['failed']}", "  ")]
     workers = found["workers"]
-    team = "one worker" if workers == 1 else f"one of {workers} workers, alone"
+    team = "one process" if workers == 1 else f"one of {workers} processes, alone"
     lines = [f"  where the time goes: {team}, {found['sentences']} sentences, {duration(found['alone'])}"]
     lines += [
         f"    {kind:20}{duration(share * found['alone']):>10}{share:>8.1%}  {'#' * round(32 * share)}".rstrip()
@@ -209,7 +209,9 @@ def processes_text(result: dict[str, Any]) -> str:
     parts = [header(result), _say("processes", rounds=_rounds(result))]
     for name, configuration in result["configurations"].items():
         failed = []
-        lines = [f"  {'':22}{'step':>9}{'model':>9}   {'times threads':<21}{'received (theory)':>22}{'memory':>10}"]
+        lines = [
+            f"  {'':22}{'step':>9}{'model':>9}   {'times shared memory':<21}{'received (theory)':>22}{'memory':>10}"
+        ]
         for key, program in configuration["programs"].items():
             if "median" not in program:
                 failed.append(wrap(f"{program['label']}: not measured: {program['failed']}", "  "))
@@ -228,8 +230,7 @@ def processes_text(result: dict[str, Any]) -> str:
 
 def growth_text(result: dict[str, Any]) -> str:
     """Return the report on what ``measure_growth`` found."""
-    workers = "one worker" if result["workers"] == 1 else f"{result['workers']} workers, at most one a sentence"
-    parts = [header(result), _say("growth", workers=workers)]
+    parts = [header(result), _say("growth")]
     for name, axis in result["axes"].items():
         lines = [f"{name}, around {Workload().changed(**axis['centre'])}"]
         for curve in axis["curves"]:

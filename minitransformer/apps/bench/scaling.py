@@ -1,4 +1,4 @@
-"""Measure our training step in several processes, beside threads and PyTorch, and compare it with the model of cost."""
+"""Measure our training step in several processes over MPI, and compare it with PyTorch and with the model of cost."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def measure_processes(
     for name in names:
         workload = CONFIGURATIONS[name]
         entrants = [
-            Entrant("ours", f"1 process, {blas.cores()} threads", command("ours", workload, blas.cores())),
+            Entrant("ours", f"{blas.cores()} processes, one memory", command("ours", workload, blas.cores())),
             *_entrants(launcher, workload, counts),
         ]
         if pytorch:

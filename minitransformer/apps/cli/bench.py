@@ -3,14 +3,16 @@
 Our step and PyTorch's, eager and compiled, run in turns if PyTorch is installed. Then it shows where our time goes and
 the best time that this computer could reach. --scale measures how time and memory grow with length, batch, width and
 depth. --decode measures greedy and beam search beside PyTorch. --processes measures the step in several processes over
-MPI, beside threads, with a model of its cost. This takes a few minutes on the CPU. --backend cupy measures training
-steps on the GPU, also with larger batches.
+MPI, beside processes that share memory, with a model of its cost. This takes a few minutes on the CPU. --backend cupy
+measures training steps on the GPU, also with larger batches.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from minitransformer.apps import bench
 from minitransformer.apps.cli.errors import UsageError
@@ -34,8 +36,8 @@ def check(args: argparse.Namespace) -> None:
     kinds = [kind for kind in KINDS if getattr(args, kind)]
     if len(kinds) > 1:
         raise UsageError(f"--{kinds[0]} and --{kinds[1]} measure different things; leave one out")
-    if args.processes and hasattr(args, "workers"):
-        raise UsageError("--processes has no workers; leave --workers out")
+    if (args.processes or args.scale) and hasattr(args, "workers"):
+        raise UsageError(f"--{kinds[0]} has no workers; leave --workers out")
     if (args.decode or args.processes) and hasattr(args, "plot"):
         raise UsageError(f"--{kinds[0]} draws no picture; leave --plot out, or write the figures with --json")
     if getattr(args, "workers", 1) > MOST_WORKERS:
@@ -58,8 +60,8 @@ def run(args: argparse.Namespace) -> int:
     programs, workers = ["ours"], getattr(args, "workers", None)
     if not args.no_pytorch:
         programs += ["eager"] if args.no_compile or args.decode or on_a_card else ["eager", "compiled"]
-    measures = {
-        "scale": (partial(bench.measure_growth, workers or 1), bench.growth_text),
+    measures: dict[str, tuple[Callable[..., dict[str, Any]], Callable[..., str]]] = {
+        "scale": (bench.measure_growth, bench.growth_text),
         "decode": (partial(bench.measure_decoding, names, args.rounds, programs, workers), bench.decoding_text),
         "processes": (partial(bench.measure_processes, names, args.rounds, not args.no_pytorch), bench.processes_text),
         "speed": (partial(bench.measure_speed, names, args.rounds, programs, workers), bench.speed_text),

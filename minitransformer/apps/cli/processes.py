@@ -24,7 +24,7 @@ LAST_WORDS = 0.5
 
 
 MANY = 128
-"""Items from which processes are faster than threads, although they must be started."""
+"""Items from which several processes are faster than one, although they must be started."""
 
 
 def start_ranks(args: argparse.Namespace) -> None:

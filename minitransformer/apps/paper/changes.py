@@ -32,15 +32,15 @@ import numpy as np
 from minitransformer.apps.bench.machine import describe
 from minitransformer.apps.paper.means import holm, mean_interval
 from minitransformer.apps.paper.variations import Result, check_seeds, train_variations
+from minitransformer.arrays import blas
 from minitransformer.data import all_batches
 from minitransformer.durable import check_makeable, write_durably
 from minitransformer.files import read_json, read_toml
 from minitransformer.nn import LanguageModel, Transformer
 from minitransformer.optim import Adam
 from minitransformer.options import Options, option
-from minitransformer.sharding import Workers, shared_step
 from minitransformer.tasks import build
-from minitransformer.training import Configuration, Trainer, writing
+from minitransformer.training import Configuration, Trainer, training_step, writing
 
 _OPTIONS = read_toml(Path(__file__).with_suffix(".toml"))
 BASE: Mapping[str, Any] = _OPTIONS["base"]
@@ -154,9 +154,9 @@ def _relative_costs(trainer: Trainer, rows: Mapping[str, Configuration]) -> dict
     for turn, batch in enumerate(islice(all_batches(trainer.batches), len(times))):
         for column, (model, adam, row) in enumerate(zip(models, adams, rows.values(), strict=True)):
             c = row.training
-            with Workers(model, c.shares or 1, c.workers, c.blas_threads) as workers:
+            with blas.threads(c.blas_threads or blas.default_threads(c.shares or 1)):
                 begun = time.process_time()
-                shared_step(model, adam, batch, 1e-6, c.label_smoothing, workers, c.clip)
+                training_step(model, adam, batch, 1e-6, c.label_smoothing, clip=c.clip, shares=c.shares or 1)
                 times[turn, column] = time.process_time() - begun
     relative = np.median(times[UNTIMED:] / times[UNTIMED:, :1], axis=0)
     return dict(zip(rows, map(float, relative), strict=True))

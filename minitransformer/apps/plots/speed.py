@@ -134,7 +134,7 @@ def _draw_parts(axes: Axes, configurations: Mapping[str, Any]) -> None:
     _dress(axes, configurations)
     workers = sorted({anatomy["workers"] for anatomy in shown.values()})
     if workers:
-        team = "one worker" if workers == [1] else f"one of {' or '.join(map(str, workers))} workers"
+        team = "one process" if workers == [1] else f"one of {' or '.join(map(str, workers))} processes"
         axes.set_xlabel(f"{team}, alone", size=8, color=FAINT)
         handles, labels = axes.get_legend_handles_labels()
         axes.legend(handles[::-1], labels[::-1], frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
@@ -180,9 +180,8 @@ def growth_curves(result: Mapping[str, Any]) -> Figure:
         axes.set_xlabel(axis["letter"])
     grid[0, 0].set_ylabel("time of a step, ms")
     grid[1, 0].set_ylabel("memory for a step, MB")
-    workers = "one worker" if result["workers"] == 1 else f"{result['workers']} workers, at most one a sentence"
     heading = (
-        f"Our training step, {workers}, on {result['machine']['processor']}. "
+        f"Our training step, on one core of {result['machine']['processor']}. "
         "Dashed: the growth that theory predicts for large sizes, through the last point."
     )
     heading = textwrap.fill(heading, int(15 * figure.get_figwidth()))
