@@ -2,8 +2,8 @@
 
 A model of random weights with the sizes of an OPUS-MT model (6 + 6 layers, D 512, F 2048, 8 heads, 58,101 tokens) takes
 training steps on the same random batch, all weights or the factors of LoRA: here with ``training_step`` and Adam, and
-with transformers, PEFT and PyTorch's fused Adam. Dropout is 0.1 and label smoothing 0.1 on both sides. Each program runs in
-a process of its own, the programs in turns. Needs ``torch``, ``transformers`` and ``peft``.
+with transformers, PEFT and PyTorch's fused Adam. Dropout is 0.1 and label smoothing 0.1 on both sides. Each program
+runs in a process of its own, the programs in turns. Needs ``torch``, ``transformers`` and ``peft``.
 """
 
 from __future__ import annotations
