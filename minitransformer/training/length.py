@@ -89,9 +89,9 @@ def measure_step(
     with blas.threads(training.blas_threads or blas.default_threads(training.shares or 1)):
         for number in range(UNTIMED + MOST):
             begun = time.perf_counter()
-            group = list(islice(every, training.accumulate))
+            micro_batches = list(islice(every, training.accumulate))
             loss = training_step(
-                model, optimiser, group, 1e-6, training.label_smoothing,
+                model, optimiser, micro_batches, 1e-6, training.label_smoothing,
                 clip=training.clip, shares=training.shares or 1, loss_block=training.loss_block, ranks=ranks,
             )  # fmt: skip
             float(loss)  # synchronise: a GPU works asynchronously

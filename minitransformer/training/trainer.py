@@ -248,7 +248,7 @@ class Trainer:
         on_step: Callable[[float | None, float, float], None],
         on_evaluation: Callable[[Scores | TextScores], None],
     ) -> None:
-        """Train until the last step: step by step, with logs, measurements and checkpoints in between."""
+        """Train to the last step; log, measure and save from time to time."""
         c = self.configuration.training
         if self.step == 0:
             self._save_start(run, on_evaluation)
@@ -259,22 +259,25 @@ class Trainer:
         blas_threads = blas.threads(c.blas_threads or blas.default_threads(c.shares or 1))
         with deferred_interrupt() as interrupted, blas_threads:
             while not self.finished:
-                group = list(islice(batches, c.accumulate))
+                # one step, which adds the gradients of several batches if the option accumulate says so
+                micro_batches = list(islice(batches, c.accumulate))
                 rate = self.configuration.learning_rate(self.step + 1)
                 loss = training_step(
-                    self.model.train(), self.optimiser, group, rate, c.label_smoothing,
+                    self.model.train(), self.optimiser, micro_batches, rate, c.label_smoothing,
                     clip=c.clip, shares=c.shares or 1, loss_block=c.loss_block, ranks=self.ranks,
                 )  # fmt: skip
                 self.model.eval()
                 self.step += 1
 
-                # log
+                # its loss, on a GPU read with others, and the mean of the last steps' weights
                 self._losses.append(loss)
                 due = self.step % LOG_EVERY == 0 or self.step == c.steps
                 losses = self._losses.read(self.step) if due or backend() == "numpy" else []
                 if c.averaged_at(self.step):
                     self.mean.add()
-                written = sum(int((batch.target_output != PAD).sum()) for batch in group)
+
+                # log
+                written = sum(int((batch.target_output != PAD).sum()) for batch in micro_batches)
                 self.tokens += written
                 tokens += written
                 self.seconds = time.perf_counter() - started
@@ -285,13 +288,13 @@ class Trainer:
                     self._log(run, loss=mean, learning_rate=rate, tokens_per_second=round(speed))
                     since, tokens, self._losses = time.perf_counter(), 0, Losses()
 
-                # measure
+                # measure on what is held out
                 if self.step % c.evaluate_every == 0 or self.step == c.steps:
                     self._measure(run, on_evaluation)
                     self.seconds = time.perf_counter() - started
                     since, tokens = time.perf_counter(), 0
 
-                # save
+                # save; after Ctrl-C too
                 self._remember(run)
                 stop = any(self.ranks.gather(interrupted()))
                 if c.saves_at(self.step) or self.finished or stop:
