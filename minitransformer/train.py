@@ -18,9 +18,9 @@ from minitransformer.nn import Model
 from minitransformer.nn.model import PAD
 from minitransformer.optim import Adam, Gradient
 from minitransformer.sharding import (
-    ALONE,
+    SINGLE_PROCESS,
     Batch,
-    Ranks,
+    ProcessGroup,
     add_gradient_in_blocks,
     clip_gradient,
     share_out_rows,
@@ -39,7 +39,7 @@ def training_step(
     clip: float | None = None,
     shares: int = 1,
     loss_block: int | None = None,
-    ranks: Ranks = ALONE,
+    group: ProcessGroup = SINGLE_PROCESS,
 ) -> Array:
     """Move the weights once against the gradient of the loss of a batch.
 
@@ -62,7 +62,7 @@ def training_step(
         of the weights depend on it, but not on the processes.
     loss_block : int, optional
         The number of target positions whose logits are in memory at a time; by default all.
-    ranks : Ranks
+    group : ProcessGroup
         The processes that work on the shares; by default only this one. Each calls this function with the same batch
         and an optimiser of its part of the weights.
 
@@ -79,7 +79,7 @@ def training_step(
     batches: Sequence[Any] = [batch] if hasattr(batch, "target_output") else list(batch)
     losses: list[list[Array | float]] = []
     gradients = []
-    for share in share_out_rows(model, batches, shares, ranks):
+    for share in share_out_rows(model, batches, shares, group):
         optimiser.zero_grad()
         losses.append([])
         for part in share:
@@ -94,9 +94,9 @@ def training_step(
                 loss.backward(part.weight, release=True)
                 losses[-1].append(part.weight * loss.data)
         gradients.append(Gradient(optimiser.buffer))
-    gradient = sum_gradients(gradients, optimiser.buffer, shares, ranks)
+    gradient = sum_gradients(gradients, optimiser.buffer, shares, group)
     if clip is not None:
-        gradient, _ = clip_gradient(gradient, optimiser.buffer, clip, ranks.gather)
+        gradient, _ = clip_gradient(gradient, optimiser.buffer, clip, group.all_gather)
     optimiser.step(learning_rate, gradient)
-    ranks.share_out(optimiser.values, optimiser.buffer.parts)
-    return sum_losses(losses, ranks)
+    group.all_gather_into(optimiser.values, optimiser.buffer.parts)
+    return sum_losses(losses, group)

@@ -16,7 +16,7 @@ from small_models import padded_batch
 from toml_cases import cases_from_toml
 
 import minitransformer as mt
-from minitransformer.apps.cli.processes import start_ranks
+from minitransformer.apps.cli.processes import find_group
 from minitransformer.arrays import to_numpy, use, using, xp
 from minitransformer.sharding import MPI
 from minitransformer.training import training_step
@@ -219,12 +219,12 @@ def test_a_training_step_does_not_wait_for_the_device(options):
 
 @pytest.mark.parametrize(("local_rank", "gpu"), [(0, 0), (1, 1), (2, 0), (5, 1)])
 def test_the_processes_of_a_machine_take_its_gpus_in_turn(monkeypatch, local_rank, gpu):
-    ranks = SimpleNamespace(size=6, rank=local_rank + 1, local_rank=local_rank)
-    monkeypatch.setattr("minitransformer.apps.cli.processes.start", lambda name: ranks)
+    group = SimpleNamespace(size=6, rank=local_rank + 1, local_rank=local_rank)
+    monkeypatch.setattr("minitransformer.apps.cli.processes.start", lambda name: group)
     monkeypatch.setattr(cupy.cuda.Device, "in_use", 0)
     monkeypatch.setattr(mt.arrays.namespace, "_chosen_card", None)
     monkeypatch.setitem(sys.modules, "cupy", cupy)
-    start_ranks(argparse.Namespace(command="train"))
+    find_group(argparse.Namespace(command="train"))
     with using("cupy"):
         assert cupy.cuda.Device().id == gpu
 

@@ -5,7 +5,7 @@
 ``gradients.py``      the sum of the shares' gradients
 ``blocks.py``         the loss in blocks of target positions, for large vocabularies
 ``clipping.py``       the norm of that sum, and a limit for it
-``ranks.py``          processes, and how they communicate: alone, or over MPI
+``process_group.py``  processes, and how they communicate: alone, or over MPI
 ``shared_memory.py``  processes of one machine, which share memory
 ====================  ==================================================================================
 """
@@ -13,7 +13,14 @@
 from minitransformer.sharding.blocks import add_gradient_in_blocks
 from minitransformer.sharding.clipping import clip_gradient
 from minitransformer.sharding.gradients import Flat, Sum
-from minitransformer.sharding.ranks import ALONE, MPI, Alone, Ranks, launched_rank, start
+from minitransformer.sharding.process_group import (
+    MPI,
+    SINGLE_PROCESS,
+    ProcessGroup,
+    SingleProcess,
+    launched_rank,
+    start,
+)
 from minitransformer.sharding.shared_memory import FORKS_SAFELY, ProcessLostError, can_fork, forked
 from minitransformer.sharding.shares import (
     Batch,
@@ -27,7 +34,7 @@ from minitransformer.sharding.shares import (
     sum_losses,
 )
 
-__all__ = ["ALONE", "FORKS_SAFELY", "MPI", "Alone", "Batch", "Flat", "Part", "ProcessLostError", "Ranks", "Sum"]
-__all__ += ["add_gradient_in_blocks", "can_fork", "check_shares", "check_workers", "clip_gradient"]
-__all__ += ["default_processes", "default_shares", "forked", "launched_rank", "share_out_rows", "start"]
-__all__ += ["sum_gradients", "sum_losses"]
+__all__ = ["FORKS_SAFELY", "MPI", "SINGLE_PROCESS", "Batch", "Flat", "Part", "ProcessGroup", "ProcessLostError"]
+__all__ += ["SingleProcess", "Sum", "add_gradient_in_blocks", "can_fork", "check_shares", "check_workers"]
+__all__ += ["clip_gradient", "default_processes", "default_shares", "forked", "launched_rank", "share_out_rows"]
+__all__ += ["start", "sum_gradients", "sum_losses"]

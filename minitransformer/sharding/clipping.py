@@ -13,7 +13,7 @@ def clip_gradient(
     gradient: Sum,
     buffer: Buffer,
     longest: float,
-    gather: Callable[[list[Array]], list[list[Array]]] = lambda squares: [squares],
+    all_gather: Callable[[list[Array]], list[list[Array]]] = lambda squares: [squares],
 ) -> tuple[Sum, Array]:
     """Return the clipped gradient of all shares, and its norm before clipping.
 
@@ -34,7 +34,7 @@ def clip_gradient(
         The parameters; it defines this process's part of the gradient and its slices.
     longest : float
         The largest norm that is not scaled down.
-    gather : callable
+    all_gather : callable
         Returns the values that all processes pass, in the order of their ranks.
 
     Returns
@@ -51,7 +51,7 @@ def clip_gradient(
         gradient.write(part, out)
         return square_sums(out)
 
-    parts = gather([add_up(part) for part in buffer.slices])
+    parts = all_gather([add_up(part) for part in buffer.slices])
     length = xp.sqrt(xp.concatenate([squares for part in parts for squares in part]).sum())
     whole = Flat(total, buffer)
     if backend() == "numpy" and not length > longest:

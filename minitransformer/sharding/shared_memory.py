@@ -29,7 +29,7 @@ import numpy as np
 from minitransformer.arrays import Array, blas
 from minitransformer.autograd import Tensor
 from minitransformer.files import reason
-from minitransformer.sharding.ranks import ALONE, Ranks, spread
+from minitransformer.sharding.process_group import SINGLE_PROCESS, ProcessGroup, spread
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -52,7 +52,7 @@ class _Failed(NamedTuple):
 
 
 class Forked:
-    """One of the processes of `forked`; see `Ranks`.
+    """One of the processes of `forked`; see `ProcessGroup`.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class Forked:
         """The numbers that the system gave to the other processes; only the first process knows them."""
         self._starts = lru_cache(maxsize=1)(self._sizes_of_all)
 
-    def gather(self, value: T) -> list[T]:
+    def all_gather(self, value: T) -> list[T]:
         """Return the values that the processes passed, in the order of their ranks."""
         if self.rank:
             self._send(0, value)
@@ -86,7 +86,7 @@ class Forked:
             self._send(i, values)
         return values
 
-    def first(self, function: Callable[[], T]) -> T:
+    def broadcast(self, function: Callable[[], T]) -> T:
         """Call a function in the first process only, and return to all of them what it returned."""
         if self.rank:
             found: T = self._receive(0)
@@ -100,32 +100,32 @@ class Forked:
         """Return a function's values for items, in their order; each process calls it with some of them."""
         return spread(self, function, items)
 
-    def outgoing(self, sizes: Sequence[int], dtype: Any) -> Array:
+    def send_buffer(self, sizes: Sequence[int], dtype: Any) -> Array:
         """Return the memory for what this process sends: a part of the memory that all processes have."""
         start = self._starts(tuple(sizes))[self.rank][0]
         return self._exchanged[start : start + sum(sizes)]
 
-    def exchange(self, sent: Array, sizes: Sequence[int], received_sizes: Sequence[int]) -> list[Array]:
+    def all_to_all(self, sent: Array, sizes: Sequence[int], received_sizes: Sequence[int]) -> list[Array]:
         """Return what each process sends to this one, as the other processes have written it."""
         starts = self._starts(tuple(sizes))
-        self.gather(None)  # by now all of them have
+        self.all_gather(None)  # by now all of them have
         places = zip((own[self.rank] for own in starts), received_sizes, strict=True)
         return [self._exchanged[start : start + size] for start, size in places]
 
     def _sizes_of_all(self, sizes: tuple[int, ...]) -> list[list[int]]:
         """Return where in the memory each process begins to write for each."""
-        found = self.gather(sizes)
+        found = self.all_gather(sizes)
         starts = list(accumulate((size for sizes in found for size in sizes), initial=0))
         return [starts[rank * self.size : (rank + 1) * self.size] for rank in range(self.size)]
 
-    def share_out(self, values: Array, parts: Sequence[slice]) -> None:
+    def all_gather_into(self, values: Array, parts: Sequence[slice]) -> None:
         """Fill an array in every process; the process of rank i provides part i. The weights are there already."""
         if values is not self.weights:
             whole = self._exchanged[: len(values)]
             whole[parts[self.rank]] = values[parts[self.rank]]
-            self.gather(None)
+            self.all_gather(None)
             values[...] = whole
-        self.gather(None)
+        self.all_gather(None)
 
     def abort(self, status: int) -> None:
         """Do nothing: `forked` ends all processes when its block ends in the first one."""
@@ -169,7 +169,7 @@ def can_fork() -> bool:
 
 
 @contextmanager
-def forked(size: int, parameters: Sequence[Tensor] = (), shares: int = 1) -> Iterator[Ranks]:
+def forked(size: int, parameters: Sequence[Tensor] = (), shares: int = 1) -> Iterator[ProcessGroup]:
     """Run the block in several processes, which divide the cores; only this one leaves it.
 
     The others print nothing, and end with the block. If one fails, its error is raised in this one; if this one leaves
@@ -181,13 +181,13 @@ def forked(size: int, parameters: Sequence[Tensor] = (), shares: int = 1) -> Ite
         How many processes; with 1, where `can_fork` is False, and where the system refuses that many, which is
         warned of, the block runs in this one alone.
     parameters : sequence of Tensor, optional
-        What the block trains. It finds memory for it in the ``weights`` of its `Ranks`.
+        What the block trains. It finds memory for it in the ``weights`` of its `ProcessGroup`.
     shares : int
         The number of shares of each batch.
 
     Yields
     ------
-    Ranks
+    ProcessGroup
         The processes.
 
     Raises
@@ -196,7 +196,7 @@ def forked(size: int, parameters: Sequence[Tensor] = (), shares: int = 1) -> Ite
         In this process, if another was killed.
     """
     if size == 1 or not can_fork():
-        yield ALONE
+        yield SINGLE_PROCESS
         return
     number, dtype = sum(p.size for p in parameters), parameters[0].dtype if parameters else np.dtype("f4")
     memory = np.frombuffer(mmap(-1, max(1, (1 + shares) * number) * dtype.itemsize), dtype)
@@ -222,7 +222,7 @@ def forked(size: int, parameters: Sequence[Tensor] = (), shares: int = 1) -> Ite
             _end_children(first)
         if refused:
             warnings.warn(f"the system refused more processes ({reason(refused)}), so one works alone", stacklevel=3)
-            yield ALONE
+            yield SINGLE_PROCESS
         else:
             with _dividing_cores(size):
                 yield first

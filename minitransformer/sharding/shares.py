@@ -8,7 +8,8 @@ and L_w is the mean over those. Then
 A share's backward pass starts with n_w / n, and the gradients are added in the order of the shares. The sum is the
 gradient of the whole batch, up to rounding. It depends on the number of shares, but not on the process that computes
 each of them. Each process has consecutive shares, computes one after the other, and updates a part of the weights (see
-`ranks.py`). Several batches in one step act as one larger batch that need not fit into memory: each is cut into shares.
+`process_group.py`). Several batches in one step act as one larger batch that need not fit into memory: each is cut into
+shares.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from minitransformer.nn import Model
 from minitransformer.optim import Buffer, Gradient
 from minitransformer.options import OptionError
 from minitransformer.sharding.gradients import Flat, Sum
-from minitransformer.sharding.ranks import Ranks
+from minitransformer.sharding.process_group import ProcessGroup
 
 LEAST_TOKENS = 256
 """The smallest share that is worth a process; below it, the overhead of Python dominates."""
@@ -73,13 +74,13 @@ def check_workers(number: int) -> None:
         )
 
 
-def check_shares(shares: int, ranks: Ranks) -> None:
+def check_shares(shares: int, group: ProcessGroup) -> None:
     """Raise a ValueError if there are fewer shares than 1 or than processes."""
     if shares < 1:
         raise ValueError(f"shares must be at least 1, found {shares}")
-    if shares < ranks.size:
+    if shares < group.size:
         raise OptionError(
-            f"found {counted(shares, 'shares')} for {ranks.size} processes, expected at least one for each; start "
+            f"found {counted(shares, 'shares')} for {group.size} processes, expected at least one for each; start "
             "fewer processes, or start a run with more shares",
             "shares",
         )
@@ -91,7 +92,9 @@ def divide(shares: int, size: int) -> list[range]:
     return [range(*cuts[rank : rank + 2]) for rank in range(size)]
 
 
-def share_out_rows(model: Model, batches: Sequence[Any], shares: int, ranks: Ranks) -> Iterator[Iterator[Part | None]]:
+def share_out_rows(
+    model: Model, batches: Sequence[Any], shares: int, group: ProcessGroup
+) -> Iterator[Iterator[Part | None]]:
     """Yield, for each share of this process, its part of each batch; None for a part without sentences.
 
     Take them one after the other. After the last one the model's generator is where one share would leave it.
@@ -104,7 +107,7 @@ def share_out_rows(model: Model, batches: Sequence[Any], shares: int, ranks: Ran
         The batches of one step.
     shares : int
         The number of shares of each batch.
-    ranks : Ranks
+    group : ProcessGroup
         The processes that work on them.
 
     Raises
@@ -112,7 +115,7 @@ def share_out_rows(model: Model, batches: Sequence[Any], shares: int, ranks: Ran
     ValueError
         If there are fewer shares than 1 or than processes.
     """
-    check_shares(shares, ranks)
+    check_shares(shares, group)
     tokens = max(1, sum(map(_target_tokens, batches)))
     if shares == 1:
         own = model.rng if model.training else None
@@ -131,44 +134,44 @@ def share_out_rows(model: Model, batches: Sequence[Any], shares: int, ranks: Ran
             yield None if w and first == last else Part(rows, weight, rng if model.training else None)
             if len(states) == i + 1:
                 states.append(rng.bit_generator.state)
-                if n < shares and ranks.size > 1:  # the first share of some process was empty, and drew nothing
-                    states[-1] = ranks.first(lambda: states[-1])
+                if n < shares and group.size > 1:  # the first share of some process was empty, and drew nothing
+                    states[-1] = group.broadcast(lambda: states[-1])
 
-    for w in divide(shares, ranks.size)[ranks.rank]:
+    for w in divide(shares, group.size)[group.rank]:
         yield parts(w)
     model.rng.bit_generator.state = states[-1]
 
 
-def sum_gradients(own: Sequence[Gradient], buffer: Buffer, shares: int, ranks: Ranks) -> Sum:
+def sum_gradients(own: Sequence[Gradient], buffer: Buffer, shares: int, group: ProcessGroup) -> Sum:
     """Return the sum of all shares' gradients, for the parameters that this process updates.
 
     Each process sends the others their parts of the gradients of its own shares.
     """
-    if ranks.size == 1:
+    if group.size == 1:
         return Sum(own)
-    others = [rank != ranks.rank for rank in range(ranks.size)]
+    others = [rank != group.rank for rank in range(group.size)]
     lengths = [other * (part.stop - part.start) for part, other in zip(buffer.parts, others, strict=True)]
     sizes = [len(own) * length for length in lengths]
-    sent, start = ranks.outgoing(sizes, buffer.values.dtype), 0
+    sent, start = group.send_buffer(sizes, buffer.values.dtype), 0
     for part, length, other in zip(buffer.parts, lengths, others, strict=True):
         for gradient in own if other else ():
             gradient.write(part, sent[start : start + length])
             start += length
-    here, divided = buffer.own.stop - buffer.own.start, divide(shares, ranks.size)
+    here, divided = buffer.own.stop - buffer.own.start, divide(shares, group.size)
     numbers = [other * len(theirs) for theirs, other in zip(divided, others, strict=True)]
-    received = ranks.exchange(sent, sizes, [number * here for number in numbers])
+    received = group.all_to_all(sent, sizes, [number * here for number in numbers])
     blocks = [
         Flat(parts[share * here : (share + 1) * here], buffer)
         for parts, number in zip(received, numbers, strict=True)
         for share in range(number)
     ]
-    before = divided[ranks.rank].start
+    before = divided[group.rank].start
     return Sum([*blocks[:before], *own, *blocks[before:]])
 
 
-def sum_losses(own: list[list[Array | float]], ranks: Ranks) -> Array:
+def sum_losses(own: list[list[Array | float]], group: ProcessGroup) -> Array:
     """Return the loss of a step; ``own`` has, for each share of this process, the loss of its part of each batch."""
-    by_share = [losses for process in ranks.gather(own) for losses in process]
+    by_share = [losses for process in group.all_gather(own) for losses in process]
     by_batch = [sum(losses[1:], start=losses[0]) for losses in zip(*by_share, strict=True)]
     return sum(by_batch[1:], start=by_batch[0])
 

@@ -34,7 +34,7 @@ from minitransformer.testing.input_report import InputReport
 from minitransformer.testing.measurement import Measurement
 from minitransformer.testing.slopes import measure
 
-ALONE = 8
+SINGLE_PROCESS = 8
 """How many entries move alone, those with a kink first."""
 ROUNDS = 4
 """How many times more points are drawn before a gradient is no subgradient."""
@@ -117,7 +117,7 @@ def _is_subgradient(claim: Measurement, compared: Mapping[int, InputReport]) -> 
     others = [(index, i) for i in compared for index in np.ndindex(compared[i].shape) if scales[i][index]]
     if len(others) < 2:
         return True, False, {}
-    alone = list(dict.fromkeys([*kinks, *others]))[:ALONE]
+    alone = list(dict.fromkeys([*kinks, *others]))[:SINGLE_PROCESS]
     directions = [_direction(kink, scales) for kink in alone]
     directions.append({i: scale - sum(v[i] for v in directions) for i, scale in scales.items()})
     directions = [v for v in directions if any(part.any() for part in v.values())]
@@ -214,7 +214,7 @@ def _is_excused(
     """
     scales = {i: _scales(claim, i, record) for i, record in compared.items()}
     for i, entries in off.items():
-        for index, sides in list(entries.items())[:ALONE]:
+        for index, sides in list(entries.items())[:SINGLE_PROCESS]:
             sign = 1 if claim.gradients[i][index] > sides[1] else -1
             entry = _direction((index, i), scales)
             found, bound = (sign * scales[i][index] * x for x in (claim.gradients[i][index], sides[sign > 0]))

@@ -6,35 +6,35 @@ from collections.abc import Mapping
 from platform import python_version
 
 from minitransformer.arrays import backend, blas, card
-from minitransformer.sharding import FORKS_SAFELY, Ranks, can_fork, check_shares, check_workers, default_shares
+from minitransformer.sharding import FORKS_SAFELY, ProcessGroup, can_fork, check_shares, check_workers, default_shares
 from minitransformer.tasks import Corpus, TextCorpus
 from minitransformer.training.configuration import Configuration
 from minitransformer.training.errors import RunError
 from minitransformer.training.provenance import digests_of
 
 
-def with_shares(configuration: Configuration, ranks: Ranks, fork: bool = False) -> Configuration:
+def with_shares(configuration: Configuration, group: ProcessGroup, fork: bool = False) -> Configuration:
     """Return a configuration with fixed numbers of shares and BLAS threads: the rounding of sums depends on both.
 
     A process that works alone takes the whole batch as one share, whose matrix products use all cores.
     """
     training = configuration.training
     check_workers(training.workers or 1)
-    several = ranks.size > 1 or (fork and can_fork())
+    several = group.size > 1 or (fork and can_fork())
     by_default = training.workers or (default_shares(training.batch_tokens) if several else 1)
-    shares = training.shares or max(ranks.size, by_default)
-    check_shares(shares, ranks)
-    threads = training.blas_threads or blas.default_threads(shares if FORKS_SAFELY or ranks.size > 1 else 1)
-    shares, threads = ranks.first(lambda: (shares, threads))
+    shares = training.shares or max(group.size, by_default)
+    check_shares(shares, group)
+    threads = training.blas_threads or blas.default_threads(shares if FORKS_SAFELY or group.size > 1 else 1)
+    shares, threads = group.broadcast(lambda: (shares, threads))
     return configuration.changed(shares=shares, blas_threads=threads)
 
 
-def check_agreement(ranks: Ranks, values: Mapping[str, object]) -> None:
+def check_agreement(group: ProcessGroup, values: Mapping[str, object]) -> None:
     """Refuse processes that do not agree.
 
     Parameters
     ----------
-    ranks : Ranks
+    group : ProcessGroup
         The processes.
     values : mapping
         The values that must be equal in all processes, by names for the message.
@@ -44,7 +44,7 @@ def check_agreement(ranks: Ranks, values: Mapping[str, object]) -> None:
     RunError
         In all processes, if one has another value than the first process.
     """
-    expected, *others = ranks.gather(dict(values))
+    expected, *others = group.all_gather(dict(values))
     for rank, found in enumerate(others, 1):
         for name in expected:
             if found[name] != expected[name]:
@@ -54,22 +54,22 @@ def check_agreement(ranks: Ranks, values: Mapping[str, object]) -> None:
                 )
 
 
-def check_options(configuration: Configuration, ranks: Ranks) -> None:
+def check_options(configuration: Configuration, group: ProcessGroup) -> None:
     """Refuse processes whose options or packages differ; the paths of files may differ."""
     from importlib.metadata import version  # slow
 
     paths = {name for name, one in configuration.declarations().items() if one.metadata.get("path")}
     options = {f"option {name}": value for name, value in configuration.flat().items() if name not in paths}
     packages = {name: version(name) for name in ("numpy", "minitransformer")}
-    check_agreement(ranks, {"Python": python_version(), **packages, "backend": backend(), **options})
+    check_agreement(group, {"Python": python_version(), **packages, "backend": backend(), **options})
 
 
-def compare_processors(ranks: Ranks) -> list[str]:
+def compare_processors(group: ProcessGroup) -> list[str]:
     """Return a note if the processes run on different processors or GPUs, otherwise an empty string.
 
     They can train together, because each weight is updated by one process and sent to all; only the last bits differ.
     """
-    first, *others = ranks.gather(blas.kind() if backend() == "numpy" else card()["name"])
+    first, *others = group.all_gather(blas.kind() if backend() == "numpy" else card()["name"])
     different = [(rank, kind) for rank, kind in enumerate(others, 1) if kind != first]
     if not different:
         return []
@@ -81,7 +81,7 @@ def compare_processors(ranks: Ranks) -> list[str]:
     ]
 
 
-def check_data(corpus: Corpus | TextCorpus, ranks: Ranks) -> None:
+def check_data(corpus: Corpus | TextCorpus, group: ProcessGroup) -> None:
     """Refuse processes whose data differ; each process reads the data itself."""
-    if ranks.size > 1:
-        check_agreement(ranks, {f"digest of {name}": digest for name, digest in digests_of(corpus).items()})
+    if group.size > 1:
+        check_agreement(group, {f"digest of {name}": digest for name, digest in digests_of(corpus).items()})

@@ -26,7 +26,7 @@ from minitransformer.data import (
 from minitransformer.decoding import PAPER, Diverged, SearchOptions, naming_the_longest, source_sentence, translate
 from minitransformer.nn import Transformer
 from minitransformer.options import OptionError
-from minitransformer.sharding import ALONE, Ranks
+from minitransformer.sharding import SINGLE_PROCESS, ProcessGroup
 from minitransformer.training.scores import Quality, Share, bleu, chrf, error_rate, exact_match, token_accuracy
 
 NUMBERS = 2**23
@@ -102,7 +102,7 @@ def evaluate(
     beam: int = 1,
     alpha: float = 0.6,
     bleu_tokenize: str = "13a",
-    ranks: Ranks = ALONE,
+    group: ProcessGroup = SINGLE_PROCESS,
     rules: SearchOptions = PAPER,
 ) -> Scores:
     """Translate the sources of pairs and compare with their targets.
@@ -122,7 +122,7 @@ def evaluate(
         As for `beam_search`.
     bleu_tokenize : str
         As for `bleu`.
-    ranks : Ranks
+    group : ProcessGroup
         The processes that share the work; all get the same scores, which do not depend on the number of processes.
     rules : SearchOptions
         As for `beam_search`.
@@ -148,10 +148,10 @@ def evaluate(
     pairs = [(normalise_text(text), normalise_text(wanted)) for text, wanted in pairs]
     first = {comparable(text): text for text, _ in reversed(pairs)}
     grouped = references((first[comparable(text)], comparable(wanted)) for text, wanted in pairs)
-    found = translate(model, source, target, list(grouped), beam, alpha, ranks.spread, rules)
+    found = translate(model, source, target, list(grouped), beam, alpha, group.spread, rules)
     found = [comparable(text) for text in found]
     wanted = list(grouped.values())
-    accuracy, loss = _teacher_forced(model, source, target, pairs, ranks)
+    accuracy, loss = _teacher_forced(model, source, target, pairs, group)
     scores = Scores(
         exact_match(found, wanted).value,
         accuracy.value,
@@ -171,7 +171,7 @@ def evaluate(
 
 
 def _teacher_forced(
-    model: Transformer, source: Tokeniser, target: Tokeniser, pairs: Sequence[tuple[str, str]], ranks: Ranks
+    model: Transformer, source: Tokeniser, target: Tokeniser, pairs: Sequence[tuple[str, str]], group: ProcessGroup
 ) -> tuple[Share, float]:
     """Return how many tokens are right given all previous target tokens, and the loss per token."""
     encoded = [(source_sentence(model, source, one), target.encode(other)) for one, other in pairs]
@@ -184,12 +184,12 @@ def _teacher_forced(
         return model.decode(target_ids, memory, ops.padding_mask(source_ids, PAD)), wanted
 
     with naming_the_longest([max(pair, key=len) for pair in pairs], [max(pair, key=len) for pair in encoded]):
-        accuracy, total = accuracy_and_loss(predict, chunks, ranks)
+        accuracy, total = accuracy_and_loss(predict, chunks, group)
     return accuracy, total / accuracy.total
 
 
 def accuracy_and_loss(
-    predict: Callable[[Any], tuple[Tensor, Any]], chunks: Sequence[Any], ranks: Ranks
+    predict: Callable[[Any], tuple[Tensor, Any]], chunks: Sequence[Any], group: ProcessGroup
 ) -> tuple[Share, float]:
     """Return how many tokens have the highest score, and the sum of the losses.
 
@@ -199,7 +199,7 @@ def accuracy_and_loss(
         Returns for one of the chunks the logits and the wanted tokens, of which padding does not count.
     chunks : sequence
         What is predicted at a time.
-    ranks : Ranks
+    group : ProcessGroup
         The processes that share the work.
 
     Raises
@@ -216,7 +216,7 @@ def accuracy_and_loss(
         return share, float(loss.data) * share.total
 
     accuracy, total = Share(0, 0), 0.0
-    for share, loss in ranks.spread(lambda some: [measure(chunk) for chunk in some], chunks):
+    for share, loss in group.spread(lambda some: [measure(chunk) for chunk in some], chunks):
         accuracy, total = accuracy + share, total + loss
     if not isfinite(total):
         raise Diverged(f"the loss is {total}: the training of this model has diverged")

@@ -13,7 +13,7 @@ from minitransformer.arrays import backend, blas
 from minitransformer.data import ParallelBatches, WindowBatches, all_batches
 from minitransformer.nn import LanguageModel, Transformer
 from minitransformer.optim import Adam
-from minitransformer.sharding import ALONE, Ranks, default_processes, forked
+from minitransformer.sharding import SINGLE_PROCESS, ProcessGroup, default_processes, forked
 from minitransformer.train import training_step
 from minitransformer.training.configuration import Configuration
 from minitransformer.training.options import TrainingOptions
@@ -34,7 +34,7 @@ def fix_length(
     configuration: Configuration,
     batches: ParallelBatches | WindowBatches,
     build_model: Callable[[], Transformer | LanguageModel],
-    ranks: Ranks = ALONE,
+    group: ProcessGroup = SINGLE_PROCESS,
     fork: bool = False,
 ) -> tuple[Configuration, float | None]:
     """Return the configuration with a number of steps in place of epochs or minutes.
@@ -50,7 +50,7 @@ def fix_length(
         The training data.
     build_model : callable
         Builds a model for trial steps, so that the model to be trained stays unchanged.
-    ranks : Ranks
+    group : ProcessGroup
         The processes that train together; the first measures the time.
     fork : bool, default False
         Whether this process will divide itself to train.
@@ -68,9 +68,9 @@ def fix_length(
         return configuration.with_steps(max(1, steps)), None
     if training.minutes is not None:
         model, shares = build_model(), training.shares or 1
-        processes = default_processes(shares, training.workers) if fork and ranks.size == 1 else 1
+        processes = default_processes(shares, training.workers) if fork and group.size == 1 else 1
         with forked(processes, model.trained_parameters(), shares) as several:
-            seconds = measure_step(model, batches, training, ranks if several.size == 1 else several)
+            seconds = measure_step(model, batches, training, group if several.size == 1 else several)
         return configuration.with_steps(max(1, int(TRAINED * 60 * training.minutes / seconds))), seconds
     return configuration, None
 
@@ -79,11 +79,11 @@ def measure_step(
     model: Transformer | LanguageModel,
     batches: ParallelBatches | WindowBatches,
     training: TrainingOptions,
-    ranks: Ranks = ALONE,
+    group: ProcessGroup = SINGLE_PROCESS,
 ) -> float:
     """Return the mean time of a training step in seconds; the model's weights are changed."""
-    part, decay = (ranks.rank, ranks.size), training.weight_decay
-    optimiser = Adam(model.trained_parameters(), weight_decay=decay, part=part, values=ranks.weights)
+    part, decay = (group.rank, group.size), training.weight_decay
+    optimiser = Adam(model.trained_parameters(), weight_decay=decay, part=part, values=group.weights)
     every, times = all_batches(batches), [0.0]
     model.train()
     with blas.threads(training.blas_threads or blas.default_threads(training.shares or 1)):
@@ -92,13 +92,13 @@ def measure_step(
             micro_batches = list(islice(every, training.accumulate))
             loss = training_step(
                 model, optimiser, micro_batches, 1e-6, training.label_smoothing,
-                clip=training.clip, shares=training.shares or 1, loss_block=training.loss_block, ranks=ranks,
+                clip=training.clip, shares=training.shares or 1, loss_block=training.loss_block, group=group,
             )  # fmt: skip
             float(loss)  # synchronise: a GPU works asynchronously
             times = [*times, time.perf_counter() - begun] if number >= UNTIMED else []
-            if ranks.first(partial(_are_enough, times)):
+            if group.broadcast(partial(_are_enough, times)):
                 break
-    return ranks.first(lambda: sum(times) / len(times))
+    return group.broadcast(lambda: sum(times) / len(times))
 
 
 def _are_enough(times: list[float]) -> bool:

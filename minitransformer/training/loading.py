@@ -15,7 +15,7 @@ from minitransformer.data import UNKNOWN, Tokeniser, UnknownTokenError, normalis
 from minitransformer.decoding import SamplingOptions, sample, translate
 from minitransformer.nn import LanguageModel, Transformer
 from minitransformer.nn.module import without_initial_weights
-from minitransformer.sharding import ALONE, Ranks
+from minitransformer.sharding import SINGLE_PROCESS, ProcessGroup
 from minitransformer.tasks import Task
 from minitransformer.tasks.corpus import Tokenisers
 from minitransformer.training.checkpoints import Checkpoint, Report, read_checkpoint, read_state, warn
@@ -166,7 +166,7 @@ class TrainedRun(NamedTuple):
 
 
 def load(
-    run: RunFolder | Path | str, weights: str | None = None, report: Report = warn, ranks: Ranks = ALONE
+    run: RunFolder | Path | str, weights: str | None = None, report: Report = warn, group: ProcessGroup = SINGLE_PROCESS
 ) -> TrainedRun:
     """Open a trained run.
 
@@ -178,7 +178,7 @@ def load(
         The kind of weights; by default the first of these that the run has.
     report : callable
         Called with a message if a checkpoint is damaged and an earlier one is used; by default it warns.
-    ranks : Ranks
+    group : ProcessGroup
         The processes that need the model; the first reads the folder.
 
     Returns
@@ -208,8 +208,8 @@ def load(
             read_state(checkpoint, _STATES[chosen])
         return configuration, tokenisers, checkpoint, chosen
 
-    configuration, (source, target), checkpoint, chosen = ranks.first(read)
-    state = with_start(configuration, checkpoint.mean if chosen == "mean" else checkpoint.model, ranks)
+    configuration, (source, target), checkpoint, chosen = group.broadcast(read)
+    state = with_start(configuration, checkpoint.mean if chosen == "mean" else checkpoint.model, group)
     before = f"{run.path}: configuration, vocabulary and checkpoint do not belong together: "
     with refusing(ValueError, before):
         task = configuration.build_task()
@@ -234,7 +234,9 @@ def open_model(
     return model.eval()
 
 
-def with_start(configuration: Configuration, state: Mapping[str, Any], ranks: Ranks = ALONE) -> Mapping[str, Any]:
+def with_start(
+    configuration: Configuration, state: Mapping[str, Any], group: ProcessGroup = SINGLE_PROCESS
+) -> Mapping[str, Any]:
     """Return the weights of a run's model, from those of a checkpoint: with LoRA, that holds what is trained alone.
 
     Raises
@@ -244,10 +246,10 @@ def with_start(configuration: Configuration, state: Mapping[str, Any], ranks: Ra
     """
     if not adapted(state):
         return state
-    return merge({**load_start(configuration, ranks).model.state_dict(), **state}, configuration.training.alpha)
+    return merge({**load_start(configuration, group).model.state_dict(), **state}, configuration.training.alpha)
 
 
-def load_start(configuration: Configuration, ranks: Ranks = ALONE) -> TrainedRun:
+def load_start(configuration: Configuration, group: ProcessGroup = SINGLE_PROCESS) -> TrainedRun:
     """Open the run that another begins with.
 
     Raises
@@ -259,14 +261,14 @@ def load_start(configuration: Configuration, ranks: Ranks = ALONE) -> TrainedRun
     advice = "restore it, or write its new place into the other's configuration.json as start"
     try:
         starts(path)
-        start = load(path, ranks=ranks)
+        start = load(path, group=group)
     except (RunError, OSError) as error:  # an OSError for a name that is too long
         raise RunError(f"cannot open {path}, the run that another begins with: {error}; {advice}") from error
     if (found := digest_of(start.model)) == (wanted := configuration.start_digest or found):
         return start
     for weights in WEIGHTS[1:] if start.weights == "average" else ():  # the average may have been written since
         with suppress(RunError):
-            if digest_of((start := load(path, weights, ranks=ranks)).model) == wanted:
+            if digest_of((start := load(path, weights, group=group)).model) == wanted:
                 return start
     raise RunError(
         f"{path} has changed since another run began with it: its weights have the digest {found[:12]}..., "

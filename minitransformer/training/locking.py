@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 
 from minitransformer.durable import lock_of
-from minitransformer.sharding import ALONE, Ranks
+from minitransformer.sharding import SINGLE_PROCESS, ProcessGroup
 from minitransformer.training.errors import RunError
 
 BESIDE = sys.platform == "win32"
@@ -18,7 +18,7 @@ BESIDE = sys.platform == "win32"
 
 
 @contextmanager
-def lock_folder(folder: Path, ranks: Ranks = ALONE) -> Iterator[None]:
+def lock_folder(folder: Path, group: ProcessGroup = SINGLE_PROCESS) -> Iterator[None]:
     """Hold the lock of a folder, which is created if it does not exist; no other process can hold it meanwhile.
 
     The system releases the lock when the process ends, even if it is killed. Windows cannot lock folders; there, a file
@@ -28,7 +28,7 @@ def lock_folder(folder: Path, ranks: Ranks = ALONE) -> Iterator[None]:
     ----------
     folder : Path
         The folder.
-    ranks : Ranks
+    group : ProcessGroup
         The processes that train together in it; the first holds the lock.
 
     Raises
@@ -36,7 +36,7 @@ def lock_folder(folder: Path, ranks: Ranks = ALONE) -> Iterator[None]:
     RunError
         If another process holds the lock.
     """
-    if ranks.rank:
+    if group.rank:
         yield
         return
     with suppress(OSError):  # the first write reports what is wrong with the path

@@ -7,7 +7,7 @@ import numpy as np
 from minitransformer.arrays import Array, asarray, to_numpy, xp
 from minitransformer.nn import Model
 from minitransformer.optim import Adam
-from minitransformer.sharding import Ranks
+from minitransformer.sharding import ProcessGroup
 
 
 class MeanWeights:
@@ -39,11 +39,11 @@ class MeanWeights:
         self.steps += 1
         self.values += (self._optimiser.values[self._optimiser.buffer.own] - self.values) / self.steps
 
-    def state_dict(self, model: Model, ranks: Ranks) -> dict[str, Array]:
+    def state_dict(self, model: Model, group: ProcessGroup) -> dict[str, Array]:
         """Return the mean as weights of the model, by name; nothing if there is none."""
         if not self.steps:
             return {}
-        mean, ends = whole(self.values, self._optimiser, ranks), self._optimiser.buffer.ends
+        mean, ends = whole(self.values, self._optimiser, group), self._optimiser.buffer.ends
         places = {id(p): i for i, p in enumerate(self._optimiser.parameters)}
         return {
             name: np.array(to_numpy(p.data if i is None else mean[ends[i] : ends[i + 1]].reshape(p.shape)))
@@ -67,11 +67,11 @@ class MeanWeights:
         self.steps, self.values[...] = 0, 0
 
 
-def whole(own: Array, optimiser: Adam, ranks: Ranks) -> Array:
+def whole(own: Array, optimiser: Adam, group: ProcessGroup) -> Array:
     """Return a whole array from the parts that the processes' optimisers update."""
-    if ranks.size == 1:
+    if group.size == 1:
         return asarray(own)
     array = xp.empty_like(optimiser.values)
     array[optimiser.buffer.own] = asarray(own)
-    ranks.share_out(array, optimiser.buffer.parts)
+    group.all_gather_into(array, optimiser.buffer.parts)
     return array

@@ -9,7 +9,7 @@ from minitransformer.data import MissingExtraError, ParallelBatches, WindowBatch
 from minitransformer.decoding import longest_sentence
 from minitransformer.nn import LanguageModel, Transformer
 from minitransformer.options import OptionError
-from minitransformer.sharding import FORKS_SAFELY, Ranks, default_processes
+from minitransformer.sharding import FORKS_SAFELY, ProcessGroup, default_processes
 from minitransformer.tasks import Corpus, Task, TextCorpus
 from minitransformer.tasks.corpus import Tokenisers, sha256_of
 from minitransformer.training.agreement import check_data, check_options, compare_processors, with_shares
@@ -35,11 +35,13 @@ class Prepared(NamedTuple):
     """What the user should know about the processes."""
 
 
-def prepare(configuration: Configuration, tokenisers: Tokenisers | None, ranks: Ranks, fork: bool = False) -> Prepared:
+def prepare(
+    configuration: Configuration, tokenisers: Tokenisers | None, group: ProcessGroup, fork: bool = False
+) -> Prepared:
     """Make the data and the model of a configuration; see `Trainer` for parameters and errors."""
-    check_options(configuration, ranks)
-    notes = compare_processors(ranks)
-    configuration = with_shares(configuration, ranks, fork)
+    check_options(configuration, group)
+    notes = compare_processors(group)
+    configuration = with_shares(configuration, group, fork)
     training = configuration.training
     if fork and not FORKS_SAFELY and default_processes(training.shares or 1, training.workers) > 1:
         notes.append("one process does all the work: on this system the command cannot divide itself into several")
@@ -47,9 +49,9 @@ def prepare(configuration: Configuration, tokenisers: Tokenisers | None, ranks: 
     _check_bleu(task, configuration)
     corpus = task.corpus(configuration.data, configuration.seed, tokenisers)
     if files := configuration.keep_good:
-        kept_good, checksums = ranks.first(lambda: (read_kept_good(files, task.decoder_only), sha256_of(*files)))
+        kept_good, checksums = group.broadcast(lambda: (read_kept_good(files, task.decoder_only), sha256_of(*files)))
         corpus = replace(corpus, kept_good=kept_good, files={**corpus.files, **checksums})
-    check_data(corpus, ranks)
+    check_data(corpus, group)
     tokens = configuration.training.batch_tokens
     try:
         batches = corpus.batches(tokens, configuration.seed, configuration.model.source_end)
@@ -71,7 +73,7 @@ def prepare(configuration: Configuration, tokenisers: Tokenisers | None, ranks: 
     model = build_model().eval()
     if isinstance(model, Transformer) and not isinstance(corpus, TextCorpus):
         refuse_longer(corpus, longest_sentence(model))
-    configuration, step_seconds = fix_length(configuration, batches, build_model, ranks, fork)
+    configuration, step_seconds = fix_length(configuration, batches, build_model, group, fork)
     return Prepared(configuration, task, corpus, batches, model, step_seconds, notes)
 
 

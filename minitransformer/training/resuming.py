@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from minitransformer.arrays import backend
-from minitransformer.sharding import ALONE, Ranks
+from minitransformer.sharding import SINGLE_PROCESS, ProcessGroup
 from minitransformer.tasks.corpus import Tokenisers
 from minitransformer.training.checkpoints import Checkpoint, Report, read_training_state
 from minitransformer.training.configuration import Configuration
@@ -42,7 +42,7 @@ def has_ended(run: RunFolder, report: Report) -> bool:
     return last.options.training.ends_at(state.step, state.waited)
 
 
-def resume(run: RunFolder, report: Report, ranks: Ranks = ALONE, fork: bool = False) -> Trainer:
+def resume(run: RunFolder, report: Report, group: ProcessGroup = SINGLE_PROCESS, fork: bool = False) -> Trainer:
     """Return the training run at the newest intact checkpoint of a folder, and prepare the folder for more steps.
 
     Parameters
@@ -51,7 +51,7 @@ def resume(run: RunFolder, report: Report, ranks: Ranks = ALONE, fork: bool = Fa
         The run.
     report : callable
         Called with a message for each damaged checkpoint, if an earlier one is used.
-    ranks : Ranks
+    group : ProcessGroup
         The processes that train together; the first reads and prepares the folder.
     fork : bool, default False
         As in `Trainer`.
@@ -83,14 +83,14 @@ def resume(run: RunFolder, report: Report, ranks: Ranks = ALONE, fork: bool = Fa
             read_training_state(checkpoint, configuration.training)
         return configuration, checkpoint, tokenisers, begun
 
-    configuration, checkpoint, tokenisers, begun = ranks.first(read)
+    configuration, checkpoint, tokenisers, begun = group.broadcast(read)
     with refusing(ValueError, f"{run.path / 'configuration.json'}: "):
         # before the first checkpoint, and with LoRA, a run that begins with the weights of another needs that run
         needed = checkpoint is None or configuration.training.lora is not None
-        start = load_start(configuration, ranks) if needed and configuration.start is not None else None
-        trainer = Trainer(configuration, tokenisers, ranks, fork, start)
+        start = load_start(configuration, group) if needed and configuration.start is not None else None
+        trainer = Trainer(configuration, tokenisers, group, fork, start)
     if begun:
-        ranks.first(lambda: check_data(run, trainer.corpus, checkpoint))
+        group.broadcast(lambda: check_data(run, trainer.corpus, checkpoint))
     if checkpoint:
         trainer.restore(checkpoint)
 
@@ -101,5 +101,5 @@ def resume(run: RunFolder, report: Report, ranks: Ranks = ALONE, fork: bool = Fa
             run.checkpoints.prune(trainer.step, configuration.training)
         run.measurements.cut(trainer.step if checkpoint else -1)
 
-    ranks.first(prepare)
+    group.broadcast(prepare)
     return trainer

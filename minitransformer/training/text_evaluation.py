@@ -10,7 +10,7 @@ from minitransformer.autograd import Tensor
 from minitransformer.data import PAD, UNKNOWN, Tokeniser, pad
 from minitransformer.data.batches import decoder_input
 from minitransformer.nn import LanguageModel
-from minitransformer.sharding import ALONE, Ranks
+from minitransformer.sharding import SINGLE_PROCESS, ProcessGroup
 from minitransformer.training.evaluation import NUMBERS, WIDTH, accuracy_and_loss
 
 UNKNOWN_BITS = log2(sys.maxunicode + 1)
@@ -38,7 +38,7 @@ class TextScores(NamedTuple):
 
 
 def evaluate_text(
-    model: LanguageModel, tokeniser: Tokeniser, text: str, window: int, ranks: Ranks = ALONE
+    model: LanguageModel, tokeniser: Tokeniser, text: str, window: int, group: ProcessGroup = SINGLE_PROCESS
 ) -> TextScores:
     """Predict each token of a text from those before it.
 
@@ -56,7 +56,7 @@ def evaluate_text(
         The text.
     window : int
         The number of tokens that are read at a time, the start token included.
-    ranks : Ranks
+    group : ProcessGroup
         The processes that share the work; all get the same scores, which do not depend on the number of processes.
 
     Returns
@@ -82,7 +82,7 @@ def evaluate_text(
         read, wanted = pad([tokens for tokens, _ in chunk]), pad([tokens for _, tokens in chunk])
         return model.decode(decoder_input(read)), wanted  # without dropout
 
-    accuracy, total = accuracy_and_loss(predict, chunks, ranks)
+    accuracy, total = accuracy_and_loss(predict, chunks, group)
     bits = (total / log(2) + ids.count(UNKNOWN) * UNKNOWN_BITS) / len(text)
     return TextScores(bits, accuracy.value, total / len(ids), len(text))
 

@@ -15,7 +15,7 @@ from minitransformer.data import PAD, all_batches
 from minitransformer.decoding import Diverged
 from minitransformer.nn import LanguageModel, Transformer
 from minitransformer.optim import Adam
-from minitransformer.sharding import ALONE, Ranks, default_processes, forked
+from minitransformer.sharding import SINGLE_PROCESS, ProcessGroup, default_processes, forked
 from minitransformer.tasks.corpus import Tokenisers
 from minitransformer.train import training_step
 from minitransformer.training.checkpoints import Checkpoint, read_training_state, write_checkpoint
@@ -77,7 +77,7 @@ class Trainer:
         The configuration of the run.
     tokenisers : pair of Tokeniser, optional
         The tokenisers of a resumed run, so that they need not be learned again.
-    ranks : Ranks
+    group : ProcessGroup
         The processes that train together; by default only this one. Each has the data; the first writes the run.
     fork : bool, default False
         Whether this process divides itself while it trains, so that each core has one; see `sharding.forked`.
@@ -98,13 +98,13 @@ class Trainer:
         self,
         configuration: Configuration,
         tokenisers: Tokenisers | None = None,
-        ranks: Ranks = ALONE,
+        group: ProcessGroup = SINGLE_PROCESS,
         fork: bool = False,
         start: TrainedRun | None = None,
     ) -> None:
-        self.ranks, self._fork = ranks, fork
+        self.group, self._fork = group, fork
         tokenisers = (start.source, start.target) if start else tokenisers
-        made = prepare(configuration, tokenisers, ranks, fork)
+        made = prepare(configuration, tokenisers, group, fork)
         self.notes, self.configuration, self.task, self.corpus = made.notes, made.configuration, made.task, made.corpus
         self.source, self.target = self.corpus.source, self.corpus.target
         self.batches, self.model, self.step_seconds = made.batches, made.model, made.step_seconds
@@ -127,9 +127,9 @@ class Trainer:
 
     def _new_optimiser(self) -> Adam:
         """Return the optimiser of this process's part of the weights."""
-        ranks, decay = self.ranks, self.configuration.training.weight_decay
-        part = ranks.rank, ranks.size
-        return Adam(self.model.trained_parameters(), weight_decay=decay, part=part, values=ranks.weights)
+        group, decay = self.group, self.configuration.training.weight_decay
+        part = group.rank, group.size
+        return Adam(self.model.trained_parameters(), weight_decay=decay, part=part, values=group.weights)
 
     @cached_property
     def provenance(self) -> dict[str, Any]:
@@ -197,20 +197,20 @@ class Trainer:
             On Ctrl-C or SIGTERM, after the current step, for which a checkpoint is saved. A second Ctrl-C does not wait
             for that; the last checkpoint is then the previous one.
         """
-        with self._in_processes() as ranks:
-            if ranks.rank:
+        with self._in_processes() as group:
+            if group.rank:
                 on_step = on_evaluation = on_result = _ignore
             if not self.finished:
                 self._train(run, on_step, on_evaluation)
-            trained = load(run, ranks=self.ranks)
+            trained = load(run, group=self.group)
             scores = self.evaluate(self.corpus.held_out, trained.model)
             seconds = round(self.seconds, 3)
             measurement = {"step": self.step, "final": True, **scores.measurements(), "seconds": seconds}
             after = {HELD_OUT: scores.measurements(), **self._measure_kept_good(trained.model)}
-            before = self.ranks.first(run.adaptation)
+            before = self.group.broadcast(run.adaptation)
             adaptation = {what: replace(both, after=after[what]) for what, both in before.items() if what in after}
             result = Result(trained, scores, measurement, adaptation)
-            if self.ranks.rank == 0:
+            if self.group.rank == 0:
                 if adaptation:
                     run.write_adaptation(adaptation)
                 on_result(result)
@@ -218,21 +218,21 @@ class Trainer:
         return result
 
     @contextmanager
-    def _in_processes(self) -> Iterator[Ranks]:
+    def _in_processes(self) -> Iterator[ProcessGroup]:
         """Run the block in a process for each core where that is possible, and yield these; only this one leaves it."""
         c = self.configuration.training
-        processes = default_processes(c.shares or 1, c.workers) if self._fork and self.ranks.size == 1 else 1
-        with forked(processes, self.optimiser.parameters, c.shares or 1) as ranks:
-            if ranks.size > 1:
-                self._move_to(ranks)
-            yield ranks
-            if ranks.size > 1:
-                self._move_to(ALONE)
+        processes = default_processes(c.shares or 1, c.workers) if self._fork and self.group.size == 1 else 1
+        with forked(processes, self.optimiser.parameters, c.shares or 1) as group:
+            if group.size > 1:
+                self._move_to(group)
+            yield group
+            if group.size > 1:
+                self._move_to(SINGLE_PROCESS)
 
-    def _move_to(self, ranks: Ranks) -> None:
+    def _move_to(self, group: ProcessGroup) -> None:
         """Go on with other processes, of which each updates a part of the weights."""
-        state, mean = self._whole_optimiser(), whole(self.mean.values, self.optimiser, self.ranks)
-        self.ranks = ranks
+        state, mean = self._whole_optimiser(), whole(self.mean.values, self.optimiser, self.group)
+        self.group = group
         self.optimiser = self._new_optimiser()
         self.optimiser.load_state_dict(state)
         self.mean = MeanWeights(self.optimiser, mean, self.mean.steps)
@@ -240,7 +240,7 @@ class Trainer:
     def _whole_optimiser(self) -> dict[str, Array]:
         """Return the state of the optimiser for all weights, on the host."""
         own = self.optimiser.state_dict()
-        return own | {name: to_numpy(whole(own[name], self.optimiser, self.ranks)) for name in ("mean", "mean_square")}
+        return own | {name: to_numpy(whole(own[name], self.optimiser, self.group)) for name in ("mean", "mean_square")}
 
     def _train(
         self,
@@ -264,7 +264,7 @@ class Trainer:
                 rate = self.configuration.learning_rate(self.step + 1)
                 loss = training_step(
                     self.model.train(), self.optimiser, micro_batches, rate, c.label_smoothing,
-                    clip=c.clip, shares=c.shares or 1, loss_block=c.loss_block, ranks=self.ranks,
+                    clip=c.clip, shares=c.shares or 1, loss_block=c.loss_block, group=self.group,
                 )  # fmt: skip
                 self.model.eval()
                 self.step += 1
@@ -296,7 +296,7 @@ class Trainer:
 
                 # save; after Ctrl-C too
                 self._remember(run)
-                stop = any(self.ranks.gather(interrupted()))
+                stop = any(self.group.all_gather(interrupted()))
                 if c.saves_at(self.step) or self.finished or stop:
                     self._save(run)
                 if stop:
@@ -307,7 +307,7 @@ class Trainer:
         if self.configuration.start is not None and self.best is None:
             scores = {HELD_OUT: self.evaluate(self.corpus.held_out).measurements(), **self._measure_kept_good()}
             before = {what: BeforeAndAfter(before=found) for what, found in scores.items()}
-            self.ranks.first(lambda: run.write_adaptation(before))
+            self.group.broadcast(lambda: run.write_adaptation(before))
             self._measure(run, on_evaluation)  # if training only makes it worse, these weights are the best
         self._save(run)
         self._remember(run)
@@ -321,7 +321,7 @@ class Trainer:
         if self.best is None or value > self.best.value:
             self.best, self.waited = Best(value, self.step), 0
             state = State(step=self.step, provenance=self.provenance).flat() | scores.measurements()
-            if self.ranks.rank == 0:
+            if self.group.rank == 0:
                 write_checkpoint(run.best_path, Checkpoint(weights_to_save(self.model), {}, {}, state))
         else:
             self.waited += 1
@@ -337,7 +337,7 @@ class Trainer:
         """Write the weights alone, to watch training later, unless the model is large."""
         small = sum(parameter.size for parameter in self.model.parameters()) <= MOST_REMEMBERED
         read = backend() == "numpy" or self.step % LOG_EVERY == 0  # on a GPU only when losses are read too
-        if small and read and self.ranks.rank == 0 and self.configuration.training.remembers_at(self.step):
+        if small and read and self.group.rank == 0 and self.configuration.training.remembers_at(self.step):
             state = State(step=self.step, provenance=self.provenance).flat()
             run.remember(Checkpoint(weights_to_save(self.model), {}, {}, state))
 
@@ -345,15 +345,15 @@ class Trainer:
         self._losses.read(self.step)
         self._check_weights()
         checkpoint = self.checkpoint()  # every process has a part of it
-        self.ranks.first(lambda: run.save(checkpoint, self.configuration.training))
+        self.group.broadcast(lambda: run.save(checkpoint, self.configuration.training))
 
     def _check_weights(self) -> None:
         for name, values in (("weight", self.optimiser.values), ("mean squared gradient", self.optimiser.mean_square)):
-            if not all(self.ranks.gather(bool(xp.isfinite(values).all()))):
+            if not all(self.group.all_gather(bool(xp.isfinite(values).all()))):
                 raise Diverged(f"a {name} is not a finite number after step {self.step}")
 
     def _log(self, run: RunFolder, **values: float) -> None:
-        if self.ranks.rank == 0:
+        if self.group.rank == 0:
             run.measurements.append({"step": self.step, **values, "seconds": round(self.seconds, 3)})
 
     def _fixed(self) -> dict[str, Array]:
@@ -377,11 +377,11 @@ class Trainer:
         if isinstance(model, LanguageModel) or isinstance(held_out, str):
             assert isinstance(model, LanguageModel)
             assert isinstance(held_out, str)
-            return evaluate_text(model, self.target, held_out, self.configuration.data.window, self.ranks)
+            return evaluate_text(model, self.target, held_out, self.configuration.data.window, self.group)
         measures, tokenize = self.task.measures, self.configuration.data.bleu_tokenize
         rules = self.configuration.search
         return evaluate(
-            model, self.source, self.target, held_out, measures, bleu_tokenize=tokenize, ranks=self.ranks, rules=rules
+            model, self.source, self.target, held_out, measures, bleu_tokenize=tokenize, group=self.group, rules=rules
         )
 
     def checkpoint(self) -> Checkpoint:
@@ -398,7 +398,7 @@ class Trainer:
             dropout=self.model.rng.bit_generator.state,
             provenance=self.provenance,
         )
-        mean = self.mean.state_dict(self.model, self.ranks)
+        mean = self.mean.state_dict(self.model, self.group)
         return Checkpoint(weights_to_save(self.model), self._whole_optimiser(), mean, state.flat())
 
     def restore(self, checkpoint: Checkpoint) -> None:

@@ -282,9 +282,9 @@ def test_a_point_takes_a_second_and_a_slow_step_is_done_once(monkeypatch, second
 def test_the_memory_of_several_processes_is_a_sum(monkeypatch, parts, peak):
     monkeypatch.setattr(ours, "time", ticking())
     monkeypatch.setattr(ours, "peak_share", lambda: 70)
-    ranks = SimpleNamespace(rank=0, size=len(parts), first=lambda call: call(), gather=lambda one: parts)
+    group = SimpleNamespace(rank=0, size=len(parts), broadcast=lambda call: call(), all_gather=lambda one: parts)
     calls = []
-    found = ours.in_processes(ranks, lambda: calls.append(1))(3)
+    found = ours.in_processes(group, lambda: calls.append(1))(3)
     assert found == {"seconds": [6.0, 8.0, 10.0], **peak}
     assert len(calls) == ours.WARM_UP + 3
 
@@ -331,48 +331,48 @@ def three(monkeypatch):
     """Let this be the second of three processes; return the seconds that it slept."""
     slept = []
 
-    def begin(ranks):
+    def begin(group):
         answers = iter([False, False, True])
-        ranks.rank, ranks.size = 1, 3
-        ranks._world = SimpleNamespace(Ibarrier=lambda: SimpleNamespace(Test=lambda: next(answers)))
+        group.rank, group.size = 1, 3
+        group._world = SimpleNamespace(Ibarrier=lambda: SimpleNamespace(Test=lambda: next(answers)))
 
     monkeypatch.setattr(MPI, "__init__", begin)
-    monkeypatch.setattr(MPI, "exchange", lambda ranks, *given: [np.zeros(size, np.float32) for size in given[2]])
-    monkeypatch.setattr(MPI, "share_out", lambda ranks, values, parts: None)
-    monkeypatch.setattr(MPI, "first", lambda ranks, function: function() + 4)  # not what this process passes
+    monkeypatch.setattr(MPI, "all_to_all", lambda group, *given: [np.zeros(size, np.float32) for size in given[2]])
+    monkeypatch.setattr(MPI, "all_gather_into", lambda group, values, parts: None)
+    monkeypatch.setattr(MPI, "broadcast", lambda group, function: function() + 4)  # not what this process passes
     monkeypatch.setattr(processes, "time", SimpleNamespace(sleep=slept.append))
     return slept
 
 
 @pytest.mark.parametrize("network", [Network(), Network(0.5, 8.0), Network(0.25), Network(bandwidth=4.0)], ids=str)
 def test_received_bytes_are_counted_and_take_the_time_of_a_slower_network(three, network):
-    ranks = processes.DelayedMPI(network)
-    assert [len(part) for part in ranks.exchange(np.zeros(4), [1, 2], [3, 5])] == [3, 5]
-    ranks.share_out(np.zeros(10, np.float32), [slice(0, 3), slice(3, 7), slice(7, 10)])
-    assert ranks.received == 4 * 8 + 4 * 6  # what others send, without its own part
+    group = processes.DelayedMPI(network)
+    assert [len(part) for part in group.all_to_all(np.zeros(4), [1, 2], [3, 5])] == [3, 5]
+    group.all_gather_into(np.zeros(10, np.float32), [slice(0, 3), slice(3, 7), slice(7, 10)])
+    assert group.received == 4 * 8 + 4 * 6  # what others send, without its own part
     delays = [2 * network.latency + (size / network.bandwidth if network.bandwidth else 0) for size in (32, 24)]
     assert three == [delay for delay in delays if delay]
     three.clear()
-    assert ranks.wait(7) == 11
+    assert group.wait(7) == 11
     assert three == [processes.GLANCE] * 2
 
 
 def test_processes_tell_the_bytes_of_a_step_and_the_largest_peak(monkeypatch):
-    called, ranks = [], SimpleNamespace(rank=0, size=3, received=0, wait=lambda n: n)
-    ranks.gather = lambda one: [one, (None, 5), (90, 11)]
+    called, group = [], SimpleNamespace(rank=0, size=3, received=0, wait=lambda n: n)
+    group.all_gather = lambda one: [one, (None, 5), (90, 11)]
 
     def training_step(model, optimiser, batch, rate, smoothing, **options):
-        ranks.received += 19
+        group.received += 19
         called.append((rate, smoothing, options))
         return 1.0
 
     doubles = {
-        "DelayedMPI": lambda network: ranks, "training_step": training_step, "peak_memory": lambda: 33,
+        "DelayedMPI": lambda network: group, "training_step": training_step, "peak_memory": lambda: 33,
     }  # fmt: skip
     for name, double in doubles.items():
         monkeypatch.setattr(processes, name, double)
     with pytest.raises(SystemExit), processes.prepare(TINY, 4, Network(0.5, 8.0)) as (turn, description):  # noqa: PT012
-        assert called == [(1e-4, 0.1, {"shares": 4, "ranks": ranks})] * ours.WARM_UP
+        assert called == [(1e-4, 0.1, {"shares": 4, "group": group})] * ours.WARM_UP
         answer = turn(2)
         assert len(answer.pop("seconds")) == 2
         assert answer == {"peak": 90, "received": [19, 5, 11]}

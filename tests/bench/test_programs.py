@@ -61,11 +61,11 @@ def test_memory_of_processes_counts_what_they_share_once():
     if None in (peak_share(), resident_memory()) or not can_fork():
         pytest.skip("this system does not tell, or does not fork")
     shared, size = np.ones(2 * 10**7), 16 * 10**7
-    with forked(2) as ranks:
-        together = sum(ranks.gather(peak_share()))
-        if ranks.rank:
+    with forked(2) as group:
+        together = sum(group.all_gather(peak_share()))
+        if group.rank:
             np.frombuffer(mmap.mmap(-1, size // 2, mmap.MAP_PRIVATE))[:] = 1  # freed at once; the peak remembers it
-        more = sum(ranks.gather(peak_share())) - together
+        more = sum(group.all_gather(peak_share())) - together
     assert shared.nbytes == size < together < peak_memory() + size // 2
     assert size // 2 * 0.9 < more < size // 2 * 1.2
 

@@ -123,8 +123,8 @@ def test_each_process_takes_a_gpu_before_the_library_is_chosen(monkeypatch):
         calls.append(name)
         raise arrays.BackendError("nothing more to see")
 
-    ranks = SimpleNamespace(size=4, rank=3, local_rank=1)
-    monkeypatch.setattr("minitransformer.apps.cli.processes.start", lambda name: ranks)
+    group = SimpleNamespace(size=4, rank=3, local_rank=1)
+    monkeypatch.setattr("minitransformer.apps.cli.processes.start", lambda name: group)
     monkeypatch.setattr("minitransformer.apps.cli.processes.choose_card", calls.append)
     monkeypatch.setattr("minitransformer.apps.cli.running.end_all", lambda *_: None)
     monkeypatch.setattr("minitransformer.apps.cli.running.use", use)

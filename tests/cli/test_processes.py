@@ -25,11 +25,11 @@ class Processes:
         self.statuses.append(status)
 
 
-def run_in(ranks, monkeypatch, run):
+def run_in(group, monkeypatch, run):
     """Run a command in one of several processes."""
-    monkeypatch.setattr(running, "start_ranks", lambda args: None)
-    monkeypatch.setattr(running, "launched_rank", lambda: ranks.rank)
-    args = SimpleNamespace(command="paths", ranks=ranks)
+    monkeypatch.setattr(running, "find_group", lambda args: None)
+    monkeypatch.setattr(running, "launched_rank", lambda: group.rank)
+    args = SimpleNamespace(command="paths", group=group)
     return running.run_parsed(lambda: print("parsed") or args, {"paths": SimpleNamespace(run=run)})
 
 
@@ -41,23 +41,23 @@ def without_waiting(monkeypatch):
 
 @pytest.mark.parametrize(("rank", "printed"), [(None, "parsed\nwords\n"), (0, "parsed\nwords\n"), (1, ""), (2, "")])
 def test_the_first_process_prints(monkeypatch, capsys, rank, printed):
-    ranks = Processes(rank)
-    assert run_in(ranks, monkeypatch, lambda args: print("words") or 0) == 0
+    group = Processes(rank)
+    assert run_in(group, monkeypatch, lambda args: print("words") or 0) == 0
     assert capsys.readouterr() == (printed, "")
-    assert ranks.statuses == []  # no other process is ended
+    assert group.statuses == []  # no other process is ended
 
 
 def test_an_error_is_told_with_the_number_of_its_process(monkeypatch, capsys):
-    ranks = Processes()
-    assert run_in(ranks, monkeypatch, lambda args: print("no disk\nat all", file=sys.stderr) or 2) == 2
+    group = Processes()
+    assert run_in(group, monkeypatch, lambda args: print("no disk\nat all", file=sys.stderr) or 2) == 2
     assert capsys.readouterr().err == "process 1: no disk\nprocess 1: at all\n"
-    assert ranks.statuses == [2]
+    assert group.statuses == [2]
 
 
 def test_an_exception_ends_all_processes(monkeypatch, capsys):
-    ranks = Processes(rank=0)
-    assert run_in(ranks, monkeypatch, lambda args: 1 // 0) == 1
-    assert ranks.statuses == [1]
+    group = Processes(rank=0)
+    assert run_in(group, monkeypatch, lambda args: 1 // 0) == 1
+    assert group.statuses == [1]
     assert "ZeroDivisionError" in capsys.readouterr().err
 
 
@@ -89,9 +89,9 @@ def test_many_items_are_divided_among_the_cores_of_a_single_process(monkeypatch,
     for name, stand_in in (("forked", forked), ("backend", lambda: library)):
         monkeypatch.setattr(processes, name, stand_in)
     monkeypatch.setattr(processes.blas, "cores", lambda: 6)
-    ranks = Processes(size=size)
-    with processes.spread_over_cores(ranks, items) as several:
-        assert several == ("a process for each core" if divided else ranks)
+    group = Processes(size=size)
+    with processes.spread_over_cores(group, items) as several:
+        assert several == ("a process for each core" if divided else group)
     assert asked == [(6 if divided else 1,)]
 
 
@@ -124,7 +124,7 @@ def test_notes_on_processors_and_on_systems_that_do_not_fork_safely(monkeypatch,
     for module in ("sharding.shared_memory", "training.agreement", "training.preparing"):
         monkeypatch.setattr(f"minitransformer.{module}.FORKS_SAFELY", False)
     monkeypatch.setattr(
-        "minitransformer.training.preparing.compare_processors", lambda ranks: ["two kinds of processors"]
+        "minitransformer.training.preparing.compare_processors", lambda group: ["two kinds of processors"]
     )
     assert main(["train", "copy", *SMALL, "--workers", "2", "--out", str(tmp_path / "run")]) == 0
     found = capsys.readouterr().out

@@ -28,7 +28,7 @@ def train(monkeypatch, capsys):
                 raise ended
 
         trainer = SimpleNamespace(
-            step=begun, finished=begun == STEPS, ranks=SimpleNamespace(rank=rank), train=steps,
+            step=begun, finished=begun == STEPS, group=SimpleNamespace(rank=rank), train=steps,
             configuration=SimpleNamespace(training=SimpleNamespace(steps=STEPS)), expected_seconds=lambda: seconds,
         )  # fmt: skip
         folder = SimpleNamespace(path="run\n", checkpoints=SimpleNamespace(path="run\n/checkpoints"))

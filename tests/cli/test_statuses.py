@@ -185,9 +185,9 @@ def test_what_is_said_of_the_parts_of_a_run(tmp_path, monkeypatch, capsys, size,
     monkeypatch.setattr(own_parts.model, "read_record", lambda run: Kept(folder=kept) if kept else None)
     monkeypatch.setattr(own_parts, "in_place", lambda parts: "in place")
     given = {"own": Path(own)} if own else {}
-    ranks = SimpleNamespace(size=size, first=lambda call: call())
+    group = SimpleNamespace(size=size, broadcast=lambda call: call())
     try:
-        found = own_parts.parts_of_run(argparse.Namespace(run="run", ranks=ranks, **given), needed)
+        found = own_parts.parts_of_run(argparse.Namespace(run="run", group=group, **given), needed)
         ending = found if found == "in place" else "the engine's"
     except UsageError as error:
         ending = f"{error}"

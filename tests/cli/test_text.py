@@ -9,7 +9,7 @@ import unicodedata
 import pytest
 
 from minitransformer.apps.cli import main
-from minitransformer.sharding import ALONE
+from minitransformer.sharding import SINGLE_PROCESS
 from minitransformer.training import RunFolder, Sample, Scores, evaluate, load
 
 MODEL = [
@@ -120,7 +120,10 @@ def test_the_options_of_evaluate_reach_it(run, files, monkeypatch):
     assert main(["evaluate", str(run), *text, "--bleu-tokenize", "none"]) == 0
     pairs = [(line, line.upper()) for line in (files / "test.en").read_text().splitlines()]
     rules, measures = load(RunFolder(run)).options.search, ("bleu", "chrf")
-    assert asked == [(pairs, measures, 3, 0.25, "13a", ALONE, rules), (pairs, measures, 1, 0.6, "none", ALONE, rules)]
+    assert asked == [
+        (pairs, measures, 3, 0.25, "13a", SINGLE_PROCESS, rules),
+        (pairs, measures, 1, 0.6, "none", SINGLE_PROCESS, rules),
+    ]
 
 
 def test_translate_keeps_lines_and_gives_the_best_of_a_beam(run, capsys, standard_input):

@@ -11,12 +11,12 @@ from minitransformer.apps.learn.model.stacks import STACKS
 
 LATER = {name for name in PARTS if find(name).file.startswith("11-after-2017")}
 PAPER = {*PARTS} - LATER
-ALONE = PAPER - {"greedy-decoding", "beam-step", "length-penalty"} | {"top-p"}
+SINGLE_PROCESS = PAPER - {"greedy-decoding", "beam-step", "length-penalty"} | {"top-p"}
 MARKS = {"x": "yours", "!": "wrong", ".": "engine"}
 NOTES = {name: f"{n / 10:.2f}" for n, name in enumerate(PARTS)}
 KINDS = {
     "paper": fill_stacks(PAPER, PAPER - {"xavier", "softmax-backward"}, {"softmax-backward"}, NOTES),
-    "a decoder alone": fill_stacks(ALONE, ALONE, set(), NOTES, decoder_only=True),
+    "a decoder alone": fill_stacks(SINGLE_PROCESS, SINGLE_PROCESS, set(), NOTES, decoder_only=True),
 }
 by_kind = pytest.mark.parametrize("stacks", KINDS.values(), ids=KINDS)
 
@@ -27,13 +27,13 @@ def rows_of(stacks):
 
 @by_kind
 def test_each_part_has_one_row_in_the_first_box_that_it_belongs_to(stacks):
-    used = ALONE if "encoder" not in stacks else PAPER
+    used = SINGLE_PROCESS if "encoder" not in stacks else PAPER
     parts = [row.text for row in rows_of(stacks) if row.owner]
     assert sorted(parts) == sorted(used)
     sublayers = [one for name in stacks for one in STACKS[name] if not (one.reads_encoder and "encoder" not in stacks)]
     assert parts == [*dict.fromkeys(part for one in sublayers for part in one.parts if part in used)]
     assert all(row.note == NOTES[row.text] for row in rows_of(stacks) if row.owner)
-    others = {} if used == ALONE else {"xavier": "engine", "softmax-backward": "wrong"}
+    others = {} if used == SINGLE_PROCESS else {"xavier": "engine", "softmax-backward": "wrong"}
     assert {row.text: row.owner for row in rows_of(stacks) if row.owner} == dict.fromkeys(used, "yours") | others
 
 

@@ -165,7 +165,7 @@ def test_a_training_tries_its_parts_on_its_first_batch(monkeypatch, tmp_path):
     assert (*told[0][:3], told[1]) == (tmp_path, one.configuration, sizes, {"warm-up"})
     assert len(one.source) != len(one.target)
     np.testing.assert_equal([*told[0].batch], [*next(iter(one.batches.epoch(0)))])
-    several = SimpleNamespace(own=tmp_path, but=[], anyway=False, solved=False, ranks=SimpleNamespace(size=2))
+    several = SimpleNamespace(own=tmp_path, but=[], anyway=False, solved=False, group=SimpleNamespace(size=2))
     with pytest.raises(UsageError, match="mpiexec"):
         own_parts.chosen_parts(several)
 

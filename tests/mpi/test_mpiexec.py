@@ -1,6 +1,6 @@
 """`mpiexec minitransformer ...`: the same bits as one process, one voice, and an end to every fault.
 
-Needs mpi4py and the mpiexec of its MPI: MPICH's or Open MPI's. `tests/sharding/test_ranks.py` does without.
+Needs mpi4py and the mpiexec of its MPI: MPICH's or Open MPI's. `tests/sharding/test_process_group.py` does without.
 """
 
 import json

@@ -9,7 +9,7 @@ from toml_cases import cases_from_toml
 from minitransformer.apps.cli import main
 from minitransformer.arrays import backend, blas, card
 from minitransformer.data import MissingExtraError
-from minitransformer.sharding import ALONE, launched_rank, ranks, start
+from minitransformer.sharding import SINGLE_PROCESS, launched_rank, process_group, start
 from minitransformer.tasks import build
 from minitransformer.training import Configuration, RunError, agreement
 from minitransformer.training.agreement import (
@@ -30,35 +30,35 @@ def configuration():
 
 @pytest.mark.parametrize(("n", "found", "wanted"), [(1, 5, 4), (2, 0, 4), (2, None, 4), (1, "", "a"), (2, 4, None)])
 def test_every_process_is_compared_with_the_first(n, found, wanted):
-    def check(ranks):
+    def check(group):
         with pytest.raises(RunError, match=f"process {n} has another x than process 0: {found!r}, expected {wanted!r}"):
-            check_agreement(ranks, {"x": found if ranks.rank == n else wanted})
+            check_agreement(group, {"x": found if group.rank == n else wanted})
 
     run_together(3, check)
 
 
 def test_options_must_agree(configuration):
-    def check(ranks):
-        check_options(configuration, ranks)
+    def check(group):
+        check_options(configuration, group)
         with pytest.raises(RunError, match="process 1 has another option steps than process 0: 8, expected 7"):
-            check_options(configuration.changed(steps=7 + ranks.rank), ranks)
+            check_options(configuration.changed(steps=7 + group.rank), group)
 
     run_together(2, check)
 
 
 def test_files_may_lie_elsewhere_in_each_process(configuration):
-    run_together(2, lambda ranks: check_options(configuration.changed(source=f"{ranks.rank}.tsv"), ranks))
+    run_together(2, lambda group: check_options(configuration.changed(source=f"{group.rank}.tsv"), group))
 
 
 def test_a_training_does_not_begin_with_different_files(tmp_path):
     for rank, name in product((0, 1), "ab"):
         (tmp_path / f"{rank}{name}.txt").write_text(f"x{rank}" * 100, encoding="utf-8")
 
-    def check(ranks):
-        texts = [str(tmp_path / f"{ranks.rank}{name}.txt") for name in "ab"]
+    def check(group):
+        texts = [str(tmp_path / f"{group.rank}{name}.txt") for name in "ab"]
         configuration = Configuration.of_task(build("characters"), text=texts, window=8, min_count=1)
         with pytest.raises(RunError, match="process 1 has another digest of"):
-            prepare(configuration, None, ranks)
+            prepare(configuration, None, group)
 
     run_together(2, check)
 
@@ -67,7 +67,7 @@ def test_a_training_does_not_begin_with_different_files(tmp_path):
 @pytest.mark.parametrize(("options", "shares"), [({}, 2), ({"workers": 3}, 3), ({"workers": 3, "shares": 5}, 5)])
 def test_by_default_each_process_has_a_share(configuration, options, shares):
     configuration = configuration.changed(**options)
-    found = run_together(2, lambda ranks: with_shares(configuration, ranks).training.shares)
+    found = run_together(2, lambda group: with_shares(configuration, group).training.shares)
     assert found == [shares, shares]
 
 
@@ -84,7 +84,7 @@ def test_threads_of_products_follow_from_the_shares_unless_they_are_given(
     for name, found in (("can_fork", lambda: forks), ("FORKS_SAFELY", forks)):
         monkeypatch.setattr(agreement, name, found)
     given = {"shares": shares, "workers": workers, "blas_threads": threads}
-    found = with_shares(configuration.changed(**given), ALONE, fork=True).training
+    found = with_shares(configuration.changed(**given), SINGLE_PROCESS, fork=True).training
     number = shares or workers or (3 if forks else 1)
     by_default = 100 + (number if forks else 1)  # where no process forks, the products have all cores
     assert (found.shares, found.blas_threads, found.workers) == (number, threads or by_default, workers)
@@ -94,7 +94,7 @@ def test_threads_of_products_follow_from_the_shares_unless_they_are_given(
 def test_a_process_that_is_not_to_fork_has_one_share(configuration, monkeypatch):
     monkeypatch.setattr(agreement, "default_shares", lambda tokens: 3)
     monkeypatch.setattr(agreement, "can_fork", lambda: True)
-    assert [with_shares(configuration, ALONE, fork).training.shares for fork in (False, True)] == [1, 3]
+    assert [with_shares(configuration, SINGLE_PROCESS, fork).training.shares for fork in (False, True)] == [1, 3]
 
 
 @cases_from_toml
@@ -116,8 +116,8 @@ def test_mpi_is_imported_only_where_it_is_asked_for(monkeypatch):
     def fail(name):
         raise ImportError(name)
 
-    monkeypatch.setattr(ranks, "import_module", fail)
-    assert start() is ALONE
+    monkeypatch.setattr(process_group, "import_module", fail)
+    assert start() is SINGLE_PROCESS
     with pytest.raises(
         MissingExtraError, match=r"^several processes \(mpi4py\.MPI\) needs .* mpi4py with an MPI library, .*mpi\]"
     ):
@@ -126,11 +126,11 @@ def test_mpi_is_imported_only_where_it_is_asked_for(monkeypatch):
 
 @cases_from_toml
 def test_other_processors_are_told_once(kinds, words):
-    notes = compare_processors(SimpleNamespace(gather=lambda own: kinds))
+    notes = compare_processors(SimpleNamespace(all_gather=lambda own: kinds))
     assert [note.partition(" of the weights")[0] for note in notes] == words
 
 
 def test_what_is_compared_is_what_rounds():
-    notes = compare_processors(SimpleNamespace(gather=lambda own: [own, "another"]))
+    notes = compare_processors(SimpleNamespace(all_gather=lambda own: [own, "another"]))
     expected = blas.kernels() if backend() == "numpy" else card()["name"]
     assert f"process 0 with {expected}" in notes[0]

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from minitransformer.sharding import ALONE, MPI, ranks
+from minitransformer.sharding import MPI, SINGLE_PROCESS, process_group
 
 from .together import run_together
 
@@ -20,7 +20,7 @@ class World:
 
     def __init__(self, together):
         self.together, self.rank, self.size = together, together.rank, together.size
-        self.allgather = together.gather
+        self.allgather = together.all_gather
 
     def Split_type(self, kind):
         return self
@@ -58,7 +58,7 @@ def together(monkeypatch):
             _typedict={"d": "double", "f": "float"},
         )
 
-    monkeypatch.setattr(ranks, "import_module", module)
+    monkeypatch.setattr(process_group, "import_module", module)
 
     def run(size, function):
         def begin(together):
@@ -72,15 +72,15 @@ def together(monkeypatch):
 
 def test_the_first_process_calls_the_function(together):
     called = []
-    assert together(3, lambda ranks: ranks.first(lambda: called.append(ranks.rank) or 7)) == [7, 7, 7]
+    assert together(3, lambda group: group.broadcast(lambda: called.append(group.rank) or 7)) == [7, 7, 7]
     assert called == [0]
 
 
 def test_one_process_is_alone_and_memory_for_one_type_is_not_for_another(together):
-    assert together(1, lambda _: ranks.start("mpi")) == [ALONE]
+    assert together(1, lambda _: process_group.start("mpi")) == [SINGLE_PROCESS]
 
-    def exchange(ranks):
-        return [ranks.exchange(np.full(2, 0.1, kind), [1, 1], [1, 1])[0].dtype for kind in ("f4", "f8", "f4")]
+    def exchange(group):
+        return [group.all_to_all(np.full(2, 0.1, kind), [1, 1], [1, 1])[0].dtype for kind in ("f4", "f8", "f4")]
 
     assert together(2, exchange) == [["float32", "float64", "float32"]] * 2
 
@@ -89,16 +89,16 @@ def test_one_process_is_alone_and_memory_for_one_type_is_not_for_another(togethe
 def test_values_come_in_the_order_of_the_items(together, n):
     items = list(range(n))
     squares = [item**2 for item in items]
-    assert together(3, lambda ranks: ranks.spread(lambda some: [item**2 for item in some], items)) == [squares] * 3
+    assert together(3, lambda group: group.spread(lambda some: [item**2 for item in some], items)) == [squares] * 3
 
 
 def test_each_process_receives_its_parts_in_the_order_of_their_ranks(together):
     """Process i sends i, i + 10 ... to the others: to process j as many as j + 1 numbers."""
 
-    def exchange(ranks):
-        sizes = [to + 1 for to in range(ranks.size)]
-        sent = np.repeat([ranks.rank + 10.0 * to for to in range(ranks.size)], sizes)
-        return np.concatenate(ranks.exchange(sent, sizes, [ranks.rank + 1] * ranks.size)).tolist()
+    def exchange(group):
+        sizes = [to + 1 for to in range(group.size)]
+        sent = np.repeat([group.rank + 10.0 * to for to in range(group.size)], sizes)
+        return np.concatenate(group.all_to_all(sent, sizes, [group.rank + 1] * group.size)).tolist()
 
     assert together(3, exchange) == [[0, 1, 2], [10, 10, 11, 11, 12, 12], [20] * 3 + [21] * 3 + [22] * 3]
 
@@ -106,10 +106,10 @@ def test_each_process_receives_its_parts_in_the_order_of_their_ranks(together):
 def test_all_processes_have_all_parts(together):
     parts = [slice(0, 2), slice(2, 2), slice(2, 5)]
 
-    def share_out(ranks):
+    def share_out(group):
         values = np.full(5, 99.0)
-        values[parts[ranks.rank]] = ranks.rank
-        ranks.share_out(values, parts)
+        values[parts[group.rank]] = group.rank
+        group.all_gather_into(values, parts)
         return values.tolist()
 
     assert together(3, share_out) == [[0, 0, 2, 2, 2]] * 3
@@ -119,5 +119,5 @@ def test_mpi_reads_the_memory_of_gpus_only_where_its_library_says_so(together, m
     reads = []
     for kinds in (None, "", "mpi,system", "cuda", "system,cuda:device,mpi"):
         monkeypatch.setitem(KINDS, "mpi_memory_alloc_kinds", kinds)
-        reads += together(1, lambda ranks: ranks._reads_gpus)
+        reads += together(1, lambda group: group._reads_gpus)
     assert reads == [False, False, False, True, True]

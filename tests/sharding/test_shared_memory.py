@@ -16,7 +16,7 @@ from toml_cases import toml_table
 
 from minitransformer.arrays import blas
 
-from .test_ranks import train
+from .test_process_group import train
 
 pytestmark = [
     pytest.mark.numpy_only("processes share the cores of a CPU"),
@@ -56,12 +56,12 @@ def wait_until_gone(session):
 def test_processes_that_share_memory_change_no_bit(size, shares, clip, accumulate):
     losses, values, _, mean = train(clip=clip, accumulate=accumulate, shares=shares)
     out, errors = run(f"""
-from tests.sharding.test_ranks import model_of, train
-with forked({size}, model_of(32).parameters(), {shares}) as ranks:
-    found = train(ranks, clip={clip}, accumulate={accumulate}, shares={shares})
-    means = ranks.gather(found[3])
+from tests.sharding.test_process_group import model_of, train
+with forked({size}, model_of(32).parameters(), {shares}) as group:
+    found = train(group, clip={clip}, accumulate={accumulate}, shares={shares})
+    means = group.all_gather(found[3])
 losses, values, _, _ = found
-print(json.dumps([ranks.size, losses, values.tolist(), np.concatenate(means).tolist()]))
+print(json.dumps([group.size, losses, values.tolist(), np.concatenate(means).tolist()]))
 """)
     assert not errors
     assert json.loads(out) == [size, losses, values.tolist(), mean.tolist()]
@@ -78,7 +78,7 @@ def test_values_arrays_and_errors_go_between_processes():
     assert alone == "True"
 
 
-HALF_A_MESSAGE = "os._exit(os.write(ranks._others[0][1].fileno(), b'12'))"
+HALF_A_MESSAGE = "os._exit(os.write(group._others[0][1].fileno(), b'12'))"
 LOST = (
     "; the usual reason is a full memory. A training run continues from its last checkpoint with `minitransformer "
     "resume`; --workers 1 trains in one process\n"
@@ -100,7 +100,7 @@ WAITING = toml_table(__file__, "WAITING")
 )
 def test_all_processes_end_when_one_does(what, told):
     ending = what.split(";")[0] if "(" in what or "/" in what else "pass"
-    program = start(WAITING.replace("ENDING", f"if ranks.rank == 1: {ending}"))
+    program = start(WAITING.replace("ENDING", f"if group.rank == 1: {ending}"))
     pids = json.loads(program.stdout.readline())
     assert len(set(pids)) == 3
     if "kill" in what:
@@ -119,8 +119,8 @@ def test_a_process_with_threads_is_not_divided():
     out, _ = run("""
 import threading
 threading.Thread(target=time.sleep, args=[0.5]).start()
-with forked(2) as ranks:
-    print(ranks is ALONE)
+with forked(2) as group:
+    print(group is SINGLE_PROCESS)
 """)
     assert out == "True\n"
 
@@ -137,8 +137,8 @@ def limited():
         raise BlockingIOError(errno.EAGAIN, "no more")
     return fork()
 os.fork = limited
-with forked(4) as ranks:
-    print(ranks is ALONE, len(calls), flush=True)
+with forked(4) as group:
+    print(group is SINGLE_PROCESS, len(calls), flush=True)
     try:
         print(os.waitpid(-1, os.WNOHANG))
     except ChildProcessError:

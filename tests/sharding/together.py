@@ -25,7 +25,7 @@ class Together:
         self.board, self.rank, self.size, self.local_rank = board, rank, board.size, rank
         self.sent, self.memory = 0, np.empty(0)
 
-    def gather(self, value):
+    def all_gather(self, value):
         self.board.barrier.wait()
         self.board.values[self.rank] = value
         self.board.barrier.wait()
@@ -33,30 +33,30 @@ class Together:
         self.board.barrier.wait()
         return values
 
-    def first(self, function):
-        return self.gather(function() if self.rank == 0 else None)[0]
+    def broadcast(self, function):
+        return self.all_gather(function() if self.rank == 0 else None)[0]
 
     def spread(self, function, items):
-        found = self.gather(function(items[self.rank :: self.size]))
+        found = self.all_gather(function(items[self.rank :: self.size]))
         return [found[i % self.size][i // self.size] for i in range(len(items))]
 
-    def outgoing(self, sizes, dtype):
+    def send_buffer(self, sizes, dtype):
         if self.memory.size != sum(sizes):
             self.memory = np.empty(sum(sizes), dtype)
         return self.memory
 
-    def exchange(self, sent, sizes, received_sizes):
+    def all_to_all(self, sent, sizes, received_sizes):
         ends = np.cumsum([0, *sizes])
         assert ends[-1] == sent.size
         self.sent += sent.nbytes
         parts = [sent[first:last].copy() for first, last in pairwise(ends)]
-        received = [parts[self.rank] for parts in self.gather(parts)]
+        received = [parts[self.rank] for parts in self.all_gather(parts)]
         assert [part.size for part in received] == list(received_sizes)
         return received
 
-    def share_out(self, values, parts):
+    def all_gather_into(self, values, parts):
         self.sent += values[parts[self.rank]].nbytes * (self.size - 1)
-        for part, own in zip(parts, self.gather(values[parts[self.rank]].copy()), strict=True):
+        for part, own in zip(parts, self.all_gather(values[parts[self.rank]].copy()), strict=True):
             values[part] = own
 
     def abort(self, status):

@@ -75,9 +75,9 @@ def test_trial_steps_are_steps_of_the_training(monkeypatch):
     """With the same batches, smoothing, clipping and weight decay."""
     seen = []
 
-    def step(model, optimiser, group, rate, smoothing, *, clip, shares, loss_block, ranks):
+    def step(model, optimiser, batches, rate, smoothing, *, clip, shares, loss_block, group):
         assert model.training
-        seen.append((optimiser.weight_decay, len(group), smoothing, shares, clip, loss_block))
+        seen.append((optimiser.weight_decay, len(batches), smoothing, shares, clip, loss_block))
         return 0.0
 
     monkeypatch.setattr(length, "training_step", step)

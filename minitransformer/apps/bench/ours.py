@@ -15,7 +15,7 @@ from minitransformer.arrays import blas
 from minitransformer.data import Batch
 from minitransformer.nn import Transformer
 from minitransformer.optim import Adam
-from minitransformer.sharding import Ranks, can_fork, forked
+from minitransformer.sharding import ProcessGroup, can_fork, forked
 from minitransformer.training import default_shares, training_step
 
 WARM_UP = 2
@@ -54,19 +54,19 @@ def time_steps(step: Callable[[], object], times: int) -> list[float]:
     return seconds
 
 
-def in_processes(ranks: Ranks, step: Callable[[], object]) -> Callable[[int], dict[str, Any]]:
+def in_processes(group: ProcessGroup, step: Callable[[], object]) -> Callable[[int], dict[str, Any]]:
     """Return, in the first process and after a warm-up, a function that does a number of steps in all of them.
 
     It returns their times, and the peak memory of several processes.
     """
 
     def steps(times: int) -> dict[str, Any]:
-        seconds = time_steps(step, ranks.first(lambda: times))
-        parts = [part for part in ranks.gather(peak_share()) if part is not None]
-        return {"seconds": seconds} | ({"peak": sum(parts)} if len(parts) == ranks.size > 1 else {})
+        seconds = time_steps(step, group.broadcast(lambda: times))
+        parts = [part for part in group.all_gather(peak_share()) if part is not None]
+        return {"seconds": seconds} | ({"peak": sum(parts)} if len(parts) == group.size > 1 else {})
 
     steps(WARM_UP)
-    while ranks.rank:
+    while group.rank:
         steps(0)  # as many as the first process does
     return steps
 
@@ -75,15 +75,15 @@ def in_processes(ranks: Ranks, step: Callable[[], object]) -> Callable[[int], di
 def stepping(workload: Workload, number: int) -> Iterator[Callable[[int], dict[str, Any]]]:
     """Return a function that does a number of warm steps in a number of processes, see `in_processes`."""
     model, batch = build(workload), random_batch(workload)
-    with forked(number, model.parameters(), number) as ranks:
-        optimiser = Adam(model.parameters(), part=(ranks.rank, ranks.size), values=ranks.weights)
+    with forked(number, model.parameters(), number) as group:
+        optimiser = Adam(model.parameters(), part=(group.rank, group.size), values=group.weights)
 
         def step() -> float:
             return float(
-                training_step(model, optimiser, batch, LEARNING_RATE, LABEL_SMOOTHING, shares=number, ranks=ranks)
+                training_step(model, optimiser, batch, LEARNING_RATE, LABEL_SMOOTHING, shares=number, group=group)
             )
 
-        yield in_processes(ranks, step)
+        yield in_processes(group, step)
 
 
 @contextmanager

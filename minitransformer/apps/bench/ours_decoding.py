@@ -72,9 +72,9 @@ def prepare(workload: Workload, search: str, workers: int | None) -> Iterator[Pr
     if search == "greedy":
         description["margins"] = margins(model, source, sentences)
     settle()
-    with forked(blas.cores() if workers is None else workers) as ranks:
-        steps = in_processes(ranks, lambda: ranks.spread(decode, source))
-        yield steps, description | {"kernels": blas.kernels(), "workers": ranks.size}
+    with forked(blas.cores() if workers is None else workers) as group:
+        steps = in_processes(group, lambda: group.spread(decode, source))
+        yield steps, description | {"kernels": blas.kernels(), "workers": group.size}
 
 
 def margins(model: Transformer, source: Any, sentences: Sequence[Sequence[int]]) -> list[list[float]]:

@@ -33,15 +33,15 @@ class DelayedMPI(MPI):
         super().__init__()
         self.network, self.received = network, 0
 
-    def exchange(self, sent: Array, sizes: Sequence[int], received_sizes: Sequence[int]) -> list[Array]:
+    def all_to_all(self, sent: Array, sizes: Sequence[int], received_sizes: Sequence[int]) -> list[Array]:
         """Exchange gradients."""
-        received = super().exchange(sent, sizes, received_sizes)
+        received = super().all_to_all(sent, sizes, received_sizes)
         self._delay(sum(part.nbytes for part in received))
         return received
 
-    def share_out(self, values: Array, parts: Sequence[slice]) -> None:
+    def all_gather_into(self, values: Array, parts: Sequence[slice]) -> None:
         """Exchange weights."""
-        super().share_out(values, parts)
+        super().all_gather_into(values, parts)
         self._delay(values.nbytes - values[parts[self.rank]].nbytes)
 
     def _delay(self, size: int) -> None:
@@ -54,34 +54,34 @@ class DelayedMPI(MPI):
         request = self._world.Ibarrier()
         while not request.Test():
             time.sleep(GLANCE)
-        return self.first(lambda: times)
+        return self.broadcast(lambda: times)
 
 
 @contextmanager
 def prepare(workload: Workload, shares: int, network: Network) -> Iterator[Program]:
     """Return our program in the first process that mpiexec started; the others work for it. One thread each."""
-    ranks = DelayedMPI(network)
+    group = DelayedMPI(network)
     model, batch = build(workload), random_batch(workload)
-    optimiser = Adam(model.parameters(), part=(ranks.rank, ranks.size))
+    optimiser = Adam(model.parameters(), part=(group.rank, group.size))
     with blas.threads(1):
 
         def turn(times: int) -> dict[str, Any]:
-            times = ranks.wait(times)
+            times = group.wait(times)
             if not times:
                 raise SystemExit
-            ranks.received = 0
+            group.received = 0
             seconds = time_steps(step, times)
-            found = ranks.gather((peak_memory(), ranks.received // times))
+            found = group.all_gather((peak_memory(), group.received // times))
             peaks, received = [peak for peak, _ in found], [size for _, size in found]
             return {"seconds": seconds, "peak": max(peaks, key=lambda peak: peak or 0), "received": received}
 
         def step() -> float:
             return float(
-                training_step(model, optimiser, batch, LEARNING_RATE, LABEL_SMOOTHING, shares=shares, ranks=ranks)
+                training_step(model, optimiser, batch, LEARNING_RATE, LABEL_SMOOTHING, shares=shares, group=group)
             )
 
         time_steps(step, WARM_UP)
-        while ranks.rank:
+        while group.rank:
             turn(0)  # as the first process does
-        yield turn, {"processes": ranks.size, "shares": shares, "parameters": optimiser.values.size}
+        yield turn, {"processes": group.size, "shares": shares, "parameters": optimiser.values.size}
         turn(0)  # the others end

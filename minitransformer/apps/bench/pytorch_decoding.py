@@ -27,7 +27,7 @@ from minitransformer.arrays import to_numpy
 from minitransformer.data import END, PAD, START
 from minitransformer.nn import Transformer
 from minitransformer.ops import sinusoidal_positions
-from minitransformer.sharding import ALONE
+from minitransformer.sharding import SINGLE_PROCESS
 
 NEVER = [PAD, START]
 """Tokens that are never written."""
@@ -296,4 +296,7 @@ def prepare(workload: Workload, search: str) -> Iterator[Program]:
 
     description = decode()._asdict()
     settle()  # our model, whose weights were copied, is not PyTorch's
-    yield in_processes(ALONE, decode), description | {"version": torch.__version__, "threads": torch.get_num_threads()}
+    yield (
+        in_processes(SINGLE_PROCESS, decode),
+        description | {"version": torch.__version__, "threads": torch.get_num_threads()},
+    )

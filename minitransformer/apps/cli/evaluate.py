@@ -37,14 +37,14 @@ def run(args: argparse.Namespace) -> int:
             f"--bleu-tokenize has no effect here: the task {trained.task.name} is not measured by BLEU; leave it out"
         )
     if hasattr(args, "source"):
-        given = args.ranks.first(lambda: read_parallel(args.source, getattr(args, "reference", None)))
+        given = args.group.broadcast(lambda: read_parallel(args.source, getattr(args, "reference", None)))
         pairs, which = [(trained.task.normalise_input(source), target) for source, target in given.pairs], ""
         print(f"text: {given.left_out}")
     else:
-        pairs, which = args.ranks.first(RunFolder(args.run).held_out), "held-out "
+        pairs, which = args.group.broadcast(RunFolder(args.run).held_out), "held-out "
         if not pairs:
             raise UsageError(f"{args.run} has no held-out pairs; give --source FILE, and --reference FILE")
-    with refusing(args), spread_over_cores(args.ranks, len(pairs)) as ranks:
+    with refusing(args), spread_over_cores(args.group, len(pairs)) as group:
         scores = evaluate(
             trained.transformer,
             trained.source,
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
             args.beam,
             args.alpha,
             getattr(args, "bleu_tokenize", trained.options.data.bleu_tokenize),
-            ranks,
+            group,
             trained.options.search,
         )
     wrong = [sample for sample in scores.samples if not sample.right]

@@ -23,7 +23,7 @@ from minitransformer.arrays import backend
 from minitransformer.console import fill
 from minitransformer.data import all_batches
 from minitransformer.options import fault_of_path
-from minitransformer.sharding import ALONE
+from minitransformer.sharding import SINGLE_PROCESS
 from minitransformer.training import RunFolder, Trainer
 
 
@@ -47,7 +47,7 @@ def chosen_parts(args: argparse.Namespace) -> Choice | None:
         return None
     if args.anyway and args.solved:
         raise UsageError("--anyway trains with wrong parts and --solved without them: leave out one")
-    if args.ranks.size > 1:
+    if args.group.size > 1:
         raise UsageError("--with works in one process; leave out mpiexec")
     with refusing(args, LookupError, before="--but: "):
         return Choice(_folder(args), {*PARTS} - model.find_parts(args.but), args.solved)
@@ -189,9 +189,9 @@ def compare(wrong: RunFolder, right: RunFolder, names: Sequence[str]) -> None:
 
 def parts_of_run(args: argparse.Namespace, needed: bool) -> AbstractContextManager[None]:
     """Return a context in which a run's own functions are in place, after saying so; see `with_parts_of_run`."""
-    ranks = getattr(args, "ranks", ALONE)
-    kept = ranks.first(lambda: model.read_record(args.run))
-    if kept and ranks.size > 1:
+    group = getattr(args, "group", SINGLE_PROCESS)
+    kept = group.broadcast(lambda: model.read_record(args.run))
+    if kept and group.size > 1:
         raise UsageError(f"the run in {args.run} has parts of your own, which work in one process; leave out mpiexec")
     own = _folder(args) if hasattr(args, "own") else None
     if kept is None:

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 from functools import wraps
 
-from minitransformer.sharding import ALONE
+from minitransformer.sharding import SINGLE_PROCESS
 from minitransformer.training import OWN_PARTS
 
 Command = Callable[[argparse.Namespace], int]
@@ -24,7 +24,7 @@ def with_parts_of_run(needed: bool = False) -> Callable[[Command], Command]:
     def change(run: Command) -> Command:
         @wraps(run)
         def run_with_parts(args: argparse.Namespace) -> int:
-            there = getattr(args, "ranks", ALONE).first(lambda: (args.run / OWN_PARTS).exists())
+            there = getattr(args, "group", SINGLE_PROCESS).broadcast(lambda: (args.run / OWN_PARTS).exists())
             if not there and not hasattr(args, "own"):
                 return run(args)
             from minitransformer.apps.cli.own_parts import parts_of_run  # loads the exercises and the checker

@@ -14,7 +14,7 @@ from typing import TextIO
 from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.cli.parser import ARGUMENTS
 from minitransformer.arrays import backend, blas, choose_card
-from minitransformer.sharding import Ranks, forked, launched_rank, start
+from minitransformer.sharding import ProcessGroup, forked, launched_rank, start
 
 GRACE = 1.0
 """Seconds for which other processes hold back an error: the first process reports an error that occurs in all."""
@@ -27,8 +27,8 @@ MANY = 128
 """Items from which several processes are faster than one, although they must be started."""
 
 
-def start_ranks(args: argparse.Namespace) -> None:
-    """Find the processes that share a command, as ``args.ranks``, and choose a GPU for this one.
+def find_group(args: argparse.Namespace) -> None:
+    """Find the processes that share a command, as ``args.group``, and choose a GPU for this one.
 
     Raises
     ------
@@ -38,19 +38,19 @@ def start_ranks(args: argparse.Namespace) -> None:
         If MPI is needed and not installed.
     """
     if "distributed" in ARGUMENTS["commands"][args.command]:
-        args.ranks = start(getattr(args, "distributed", None))
-        if args.ranks.size > 1:
-            choose_card(args.ranks.local_rank)
+        args.group = start(getattr(args, "distributed", None))
+        if args.group.size > 1:
+            choose_card(args.group.local_rank)
     elif launched_rank() is not None:
         raise UsageError(f"{args.command} runs in one process; start it without mpiexec or srun")
 
 
 @contextmanager
-def spread_over_cores(ranks: Ranks, items: int) -> Iterator[Ranks]:
+def spread_over_cores(group: ProcessGroup, items: int) -> Iterator[ProcessGroup]:
     """Decode many items in a process for each core, or in the processes that share the command already."""
-    fork = ranks.size == 1 and backend() == "numpy" and items >= MANY
+    fork = group.size == 1 and backend() == "numpy" and items >= MANY
     with forked(blas.cores() if fork else 1) as several:
-        yield several if fork else ranks
+        yield several if fork else group
 
 
 @contextmanager
@@ -63,22 +63,22 @@ def quiet(rank: int | None) -> Iterator[None]:
         yield
 
 
-def end_all(status: int, ranks: Ranks, errors: TextIO) -> None:
+def end_all(status: int, group: ProcessGroup, errors: TextIO) -> None:
     """End all processes, because a command that they share failed in this one; they would wait for it for ever.
 
     Parameters
     ----------
     status : int
         The exit status of all of them.
-    ranks : Ranks
+    group : ProcessGroup
         The processes that share the command.
     errors : text file
         Where a quiet process prints its error.
     """
     if isinstance(sys.stderr, io.StringIO):
         time.sleep(GRACE)
-        errors.write("".join(f"process {ranks.rank}: {line}\n" for line in sys.stderr.getvalue().splitlines()))
+        errors.write("".join(f"process {group.rank}: {line}\n" for line in sys.stderr.getvalue().splitlines()))
     errors.flush()
     sys.stdout.flush()
     time.sleep(LAST_WORDS)
-    ranks.abort(status)
+    group.abort(status)

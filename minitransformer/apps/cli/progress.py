@@ -182,7 +182,7 @@ def _train_with_progress(trainer: Trainer, folder: RunFolder) -> None:
     wide = not sys.stderr.isatty() or shutil.get_terminal_size().columns >= WIDE
     made = 0
     options = {"unit": "step", "dynamic_ncols": True, "mininterval": interval}
-    options |= {"bar_format": None if wide else NARROW_BAR, "disable": trainer.finished or trainer.ranks.rank > 0}
+    options |= {"bar_format": None if wide else NARROW_BAR, "disable": trainer.finished or trainer.group.rank > 0}
     tqdm.monitor_interval = 0  # without its thread, training may fork
     with tqdm(total=steps, initial=trainer.step, **options) as bar:
 

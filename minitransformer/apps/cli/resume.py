@@ -19,9 +19,9 @@ def run(args: argparse.Namespace) -> int:
     """Continue training from the newest intact checkpoint."""
     backend()
     folder = RunFolder(args.run)
-    args.ranks.first(folder.configuration)  # refuses a folder that is not a run
-    if args.ranks.first(lambda: has_ended(folder, note)):
+    args.group.broadcast(folder.configuration)  # refuses a folder that is not a run
+    if args.group.broadcast(lambda: has_ended(folder, note)):
         print(f"the run in {folder.path} is finished; there is nothing to resume")
         return 0
-    with lock_folder(folder.path, args.ranks):
-        return train(resume(folder, note, args.ranks, fork=True), folder, "resume")
+    with lock_folder(folder.path, args.group):
+        return train(resume(folder, note, args.group, fork=True), folder, "resume")

@@ -8,7 +8,7 @@ from minitransformer.apps.cli.errors import UsageError, note
 from minitransformer.apps.cli.options import with_flags
 from minitransformer.decoding import PAPER, SearchOptions
 from minitransformer.options import OptionError
-from minitransformer.sharding import ALONE
+from minitransformer.sharding import SINGLE_PROCESS
 from minitransformer.training import WEIGHTS, RunFolder, TrainedRun, load
 
 CHOICES = {"weights": WEIGHTS}
@@ -45,7 +45,7 @@ def load_chosen(args: argparse.Namespace, translates: bool | None = True) -> Tra
         Whether the command is for models that translate, or for those that continue texts; None for both. Other runs
         are refused.
     """
-    trained = load(RunFolder(args.run), getattr(args, "weights", None), note, getattr(args, "ranks", ALONE))
+    trained = load(RunFolder(args.run), getattr(args, "weights", None), note, getattr(args, "group", SINGLE_PROCESS))
     if translates is not None:
         _ = trained.transformer if translates else trained.language_model  # raises a RunError
     return trained

@@ -12,12 +12,12 @@ from types import ModuleType
 
 from minitransformer.apps.cli.errors import UsageError, one_line
 from minitransformer.apps.cli.parser import check_ranges
-from minitransformer.apps.cli.processes import end_all, quiet, start_ranks
+from minitransformer.apps.cli.processes import end_all, find_group, quiet
 from minitransformer.arrays import BackendError, full_memory, use
 from minitransformer.data import MissingExtraError, UnknownTokenError
 from minitransformer.decoding import Diverged
 from minitransformer.files import FileError, reason
-from minitransformer.sharding import ALONE, ProcessLostError, launched_rank
+from minitransformer.sharding import SINGLE_PROCESS, ProcessLostError, launched_rank
 from minitransformer.training import RunError
 
 
@@ -34,13 +34,13 @@ def run_parsed(parse: Callable[[], argparse.Namespace], commands: Mapping[str, M
         try:
             status = run_command(args, commands[args.command])
         except BaseException:
-            if getattr(args, "ranks", ALONE).size == 1:
+            if getattr(args, "group", SINGLE_PROCESS).size == 1:
                 raise
             traceback.print_exc()
             status = 1
-        ranks = getattr(args, "ranks", ALONE)
-        if status and ranks.size > 1:
-            end_all(status, ranks, errors)
+        group = getattr(args, "group", SINGLE_PROCESS)
+        if status and group.size > 1:
+            end_all(status, group, errors)
         return status
 
 
@@ -51,7 +51,7 @@ def run_command(args: argparse.Namespace, command: ModuleType) -> int:
         print(f"minitransformer {args.command}: {words}", file=sys.stderr)
 
     try:
-        start_ranks(args)
+        find_group(args)
         if hasattr(args, "backend"):
             use(args.backend)
         check_ranges(args)

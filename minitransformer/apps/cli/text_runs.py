@@ -16,7 +16,7 @@ from minitransformer.console import columns, counted
 from minitransformer.data import UNKNOWN, Trigram, read_lines
 from minitransformer.decoding import SamplingOptions, sample
 from minitransformer.nn import LanguageModel
-from minitransformer.sharding import Ranks
+from minitransformer.sharding import ProcessGroup
 from minitransformer.tasks import TextCorpus
 from minitransformer.training import RunError, RunFolder, TextScores, TrainedRun, Trainer, trigram_bits, xz_bits
 
@@ -55,25 +55,25 @@ def evaluate_run(args: argparse.Namespace, trained: TrainedRun) -> int:
                 f"--{name.replace('_', '-')} has no effect here: this model continues texts, and is measured on its "
                 "held-out text, or that of --source; leave it out"
             )
-    folder, ranks, source = RunFolder(args.run), args.ranks, getattr(args, "source", None)
-    held_out = ranks.first(folder.held_out_text if source is None else lambda: "\n".join(read_lines(source)))
+    folder, group, source = RunFolder(args.run), args.group, getattr(args, "source", None)
+    held_out = group.broadcast(folder.held_out_text if source is None else lambda: "\n".join(read_lines(source)))
     if not held_out:
         raise UsageError(f"{source or args.run} holds no text to measure the model on; give a text with --source FILE")
     window = trained.options.data.window
-    with spread_over_cores(ranks, len(held_out) // window) as several:
+    with spread_over_cores(group, len(held_out) // window) as several:
         scores = training.evaluate_text(trained.language_model, trained.target, held_out, window, several)
     print(f"step {trained.checkpoint.state['step']:,} of {trained.task.title}")
     for line in describe_text_scores(scores, trained.target.unit, "held-out " if source is None else ""):
         print(line)
     print(f"perplexity {math.exp(scores.loss):.4f} per token of {len(trained.target):,}")
-    if ranks.rank == 0 and source is None:
-        corpus = _corpus(folder, trained, ranks)
+    if group.rank == 0 and source is None:
+        corpus = _corpus(folder, trained, group)
         for line in _compare(trained, scores, held_out, corpus):
             print(line, flush=True)
     return 0
 
 
-def _corpus(folder: RunFolder, trained: TrainedRun, ranks: Ranks) -> TextCorpus | None:
+def _corpus(folder: RunFolder, trained: TrainedRun, group: ProcessGroup) -> TextCorpus | None:
     """Return the text that the model was trained on, or None, after saying why it cannot be read again."""
     try:
         corpus = trained.task.corpus(trained.options.data, trained.options.seed, (trained.source, trained.target))

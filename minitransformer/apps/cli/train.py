@@ -23,21 +23,21 @@ from minitransformer.training import RunFolder, Trainer
 def run(args: argparse.Namespace) -> int:
     """Train, show the progress, and write a run folder."""
     backend()  # a backend that cannot run is refused before anything else
-    choice, ranks = chosen_parts(args), args.ranks
+    choice, group = chosen_parts(args), args.group
     with refusing(args):
         if args.overwrite and not hasattr(args, "out"):
             raise ValueError("found --overwrite without --out, expected both: which run should be replaced?")
-        start = ranks.first(lambda: training.load(args.start)) if hasattr(args, "start") else None
+        start = group.broadcast(lambda: training.load(args.start)) if hasattr(args, "start") else None
         if start and choice:
             raise ValueError("found --from and --with, expected one of them")
         configuration = read_configuration(args, start)
         if hasattr(args, "out"):
-            ranks.first(lambda: training.check_free(args.out, args.overwrite))
-            if start and Path(os.path.realpath(args.out)) in ranks.first(lambda: training.starts(args.start)):
+            group.broadcast(lambda: training.check_free(args.out, args.overwrite))
+            if start and Path(os.path.realpath(args.out)) in group.broadcast(lambda: training.starts(args.start)):
                 raise ValueError(f"found {args.out} in --out, which --from {args.start} needs; choose another --out")
-        trainer = Trainer(configuration, ranks=ranks, fork=True, start=start)
+        trainer = Trainer(configuration, group=group, fork=True, start=start)
     trial = try_own_parts(choice, trainer, args.anyway) if choice else None
-    out = ranks.first(lambda: args.out if hasattr(args, "out") else training.fresh_folder(configuration.task))
+    out = group.broadcast(lambda: args.out if hasattr(args, "out") else training.fresh_folder(configuration.task))
     if trial is None:
         return _train(trainer, out, args.overwrite)
     parts, wrong = trial.parts, trial.wrong
@@ -58,8 +58,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _train(trainer: Trainer, out: Path, overwrite: bool, parts: Parts | None = None, trial: Trial | None = None) -> int:
-    with training.lock_folder(out, trainer.ranks):
-        folder = trainer.ranks.first(lambda: training.create_run(out, trainer.configuration, trainer.corpus, overwrite))
+    with training.lock_folder(out, trainer.group):
+        folder = trainer.group.broadcast(
+            lambda: training.create_run(out, trainer.configuration, trainer.corpus, overwrite)
+        )
         if parts and trial:
             record(parts, out)
             if trainer.step_seconds is None and trial.together:

@@ -16,7 +16,7 @@ from minitransformer.console import counted
 from minitransformer.data import normalise_text, split_lines
 from minitransformer.decoding import check_sentence, hypotheses
 from minitransformer.files import reason
-from minitransformer.sharding import ALONE
+from minitransformer.sharding import SINGLE_PROCESS
 
 
 def _read_lines() -> list[str]:
@@ -47,8 +47,8 @@ def run(args: argparse.Namespace) -> int:
     n_best = getattr(args, "n_best", 1)
     given = [texts[place] for place in full]
     model, rules = trained.transformer, trained.options.search
-    with spread_over_cores(ALONE, len(given)) as ranks:
-        found = hypotheses(model, trained.source, given, args.beam, args.alpha, n_best, ranks.spread, rules)
+    with spread_over_cores(SINGLE_PROCESS, len(given)) as group:
+        found = hypotheses(model, trained.source, given, args.beam, args.alpha, n_best, group.spread, rules)
     several = dict(zip(full, found, strict=True))
     for place in range(len(texts)):
         for hypothesis in several.get(place, []):

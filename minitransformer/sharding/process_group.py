@@ -1,9 +1,9 @@
 """The processes that train together, and how they communicate.
 
-Each process has a number, its *rank*. A run is the same whether one process does all the work (`Alone`), or several
-share it through the memory of one machine (`shared_memory.py`) or over MPI (`MPI`). Sums are not computed here but
-elsewhere, in a fixed order, because the rounding of an MPI library's sums depends on the number of processes and on the
-library.
+Each process has a number, its *rank*. A run is the same whether one process does all the work (`SingleProcess`), or
+several share it through the memory of one machine (`shared_memory.py`) or over MPI (`MPI`). Sums are not computed here
+but elsewhere, in a fixed order, because the rounding of an MPI library's sums depends on the number of processes and on
+the library.
 """
 
 from __future__ import annotations
@@ -30,31 +30,31 @@ LAUNCHERS = {
 """The environment variables in which launchers (MPICH, Open MPI, Slurm) pass the number of processes and the rank."""
 
 
-class Ranks(Protocol):
+class ProcessGroup(Protocol):
     """The communication between processes that train together; all of them make the same calls."""
 
     rank: int
     """The number of this process, from 0."""
     size: int
-    """How many processes there are."""
+    """How many processes there are: the world size."""
     local_rank: int
     """The number of this process among those on its machine."""
     weights: Array | None
     """Memory for the weights, if all processes have the same memory."""
 
-    def gather(self, value: T) -> list[T]:
+    def all_gather(self, value: T) -> list[T]:
         """Return the values that the processes passed, in the order of their ranks."""
 
-    def first(self, function: Callable[[], T]) -> T:
+    def broadcast(self, function: Callable[[], T]) -> T:
         """Call a function in the first process only, and return to all of them what it returned."""
 
     def spread(self, function: Callable[[Sequence[T]], list[U]], items: Sequence[T]) -> list[U]:
         """Return a function's values for items, in their order; each process calls it with some of them."""
 
-    def outgoing(self, sizes: Sequence[int], dtype: Any) -> Array:
+    def send_buffer(self, sizes: Sequence[int], dtype: Any) -> Array:
         """Return memory for what this process sends to each process, the same in every step."""
 
-    def exchange(self, sent: Array, sizes: Sequence[int], received_sizes: Sequence[int]) -> list[Array]:
+    def all_to_all(self, sent: Array, sizes: Sequence[int], received_sizes: Sequence[int]) -> list[Array]:
         """Send each process a part of an array; return the part received from each.
 
         The next exchange may overwrite the returned arrays.
@@ -62,30 +62,30 @@ class Ranks(Protocol):
         Parameters
         ----------
         sent : array, shape (sum of sizes,)
-            From ``outgoing``: the parts for the processes, one after the other.
+            From ``send_buffer``: the parts for the processes, one after the other.
         sizes, received_sizes : sequence of int
             The number of entries sent to each process and received from each.
         """
 
-    def share_out(self, values: Array, parts: Sequence[slice]) -> None:
+    def all_gather_into(self, values: Array, parts: Sequence[slice]) -> None:
         """Fill an array in every process; the process of rank i provides part i."""
 
     def abort(self, status: int) -> None:
         """End all processes at once."""
 
 
-class Alone:
+class SingleProcess:
     """A single process, which does all the work."""
 
     rank = local_rank = 0
     size = 1
     weights: Array | None = None
 
-    def gather(self, value: T) -> list[T]:
+    def all_gather(self, value: T) -> list[T]:
         """Return the value in a list."""
         return [value]
 
-    def first(self, function: Callable[[], T]) -> T:
+    def broadcast(self, function: Callable[[], T]) -> T:
         """Call the function."""
         return function()
 
@@ -93,22 +93,22 @@ class Alone:
         """Call the function with all items."""
         return function(items)
 
-    def outgoing(self, sizes: Sequence[int], dtype: Any) -> Array:
+    def send_buffer(self, sizes: Sequence[int], dtype: Any) -> Array:
         """Return new memory."""
         return xp.empty(sum(sizes), dtype=dtype)
 
-    def exchange(self, sent: Array, sizes: Sequence[int], received_sizes: Sequence[int]) -> list[Array]:
+    def all_to_all(self, sent: Array, sizes: Sequence[int], received_sizes: Sequence[int]) -> list[Array]:
         """Return what was sent."""
         return [sent]
 
-    def share_out(self, values: Array, parts: Sequence[slice]) -> None:
+    def all_gather_into(self, values: Array, parts: Sequence[slice]) -> None:
         """Do nothing: the array is whole."""
 
     def abort(self, status: int) -> None:
         """Do nothing: the process ends with its own status."""
 
 
-ALONE = Alone()
+SINGLE_PROCESS = SingleProcess()
 
 
 class MPI:
@@ -133,12 +133,12 @@ class MPI:
         self.weights: Array | None = None
         self._sent, self._received = xp.empty(0), xp.empty(0)  # reused: new memory can cost more than the exchange
 
-    def gather(self, value: T) -> list[T]:
+    def all_gather(self, value: T) -> list[T]:
         """Return the values that the processes passed, in the order of their ranks."""
         found: list[T] = self._world.allgather(value)
         return found
 
-    def first(self, function: Callable[[], T]) -> T:
+    def broadcast(self, function: Callable[[], T]) -> T:
         """Call a function in the first process only, and return to all of them what it returned."""
         value: T = self._world.bcast(function() if self.rank == 0 else None)
         return value
@@ -147,13 +147,13 @@ class MPI:
         """Return a function's values for items, in their order; each process calls it with some of them."""
         return spread(self, function, items)
 
-    def outgoing(self, sizes: Sequence[int], dtype: Any) -> Array:
+    def send_buffer(self, sizes: Sequence[int], dtype: Any) -> Array:
         """Return memory for what this process sends."""
         if (self._sent.size, self._sent.dtype) != (sum(sizes), dtype):
             self._sent = xp.empty(sum(sizes), dtype=dtype)
         return self._sent
 
-    def exchange(self, sent: Array, sizes: Sequence[int], received_sizes: Sequence[int]) -> list[Array]:
+    def all_to_all(self, sent: Array, sizes: Sequence[int], received_sizes: Sequence[int]) -> list[Array]:
         """Send each process a part of an array; return the part received from each."""
         ours = self._sendable(sent)
         if (self._received.size, self._received.dtype) != (sum(received_sizes), ours.dtype):
@@ -163,7 +163,7 @@ class MPI:
         received = asarray(self._received)
         return [received[start : start + size] for start, size in zip(starts, received_sizes, strict=True)]
 
-    def share_out(self, values: Array, parts: Sequence[slice]) -> None:
+    def all_gather_into(self, values: Array, parts: Sequence[slice]) -> None:
         """Fill an array in every process; the process of rank i provides part i."""
         ours = self._sendable(values)
         sizes = [part.stop - part.start for part in parts]
@@ -183,10 +183,10 @@ class MPI:
         self._world.Abort(status)
 
 
-def spread(ranks: Ranks, function: Callable[[Sequence[T]], list[U]], items: Sequence[T]) -> list[U]:
+def spread(group: ProcessGroup, function: Callable[[Sequence[T]], list[U]], items: Sequence[T]) -> list[U]:
     """Return a function's values for items, in their order; each process calls it with some of them."""
-    found = ranks.gather(function(items[ranks.rank :: ranks.size]))
-    return [found[i % ranks.size][i // ranks.size] for i in range(len(items))]
+    found = group.all_gather(function(items[group.rank :: group.size]))
+    return [found[i % group.size][i // group.size] for i in range(len(items))]
 
 
 def _starts(sizes: Sequence[int]) -> list[int]:
@@ -213,7 +213,7 @@ def launched_rank(environment: Mapping[str, str] = os.environ) -> int | None:
     return None
 
 
-def start(distributed: str | None = None) -> Ranks:
+def start(distributed: str | None = None) -> ProcessGroup:
     """Return the processes that this one works with.
 
     Parameters
@@ -227,6 +227,6 @@ def start(distributed: str | None = None) -> Ranks:
         If mpi4py or an MPI library is needed and not installed.
     """
     if distributed is None and launched_rank() is None:
-        return ALONE
-    ranks = MPI()
-    return ranks if ranks.size > 1 else ALONE
+        return SINGLE_PROCESS
+    group = MPI()
+    return group if group.size > 1 else SINGLE_PROCESS

@@ -9,7 +9,7 @@ from minitransformer.autograd import Tensor
 from minitransformer.data import PAD, Batch
 from minitransformer.nn import Transformer
 from minitransformer.optim import Adam, Gradient
-from minitransformer.sharding import ALONE, Sum
+from minitransformer.sharding import SINGLE_PROCESS, Sum
 from minitransformer.tasks import build
 from minitransformer.training import Configuration, Trainer, clip_gradient, create_run, training_step
 
@@ -38,14 +38,14 @@ def model_of(d_model):
     return Transformer(300, 300, d_model=d_model, n_heads=2, n_layers=1, d_ff=40, dropout=0.2, seed=1)
 
 
-def train(ranks=ALONE, clip=None, accumulate=1, d_model=32, shares=SHARES):
+def train(group=SINGLE_PROCESS, clip=None, accumulate=1, d_model=32, shares=SHARES):
     """Train for some steps; batches of one sentence leave shares empty."""
     model = model_of(d_model)
-    optimiser = Adam(model.parameters(), weight_decay=0.1, part=(ranks.rank, ranks.size), values=ranks.weights)
+    optimiser = Adam(model.parameters(), weight_decay=0.1, part=(group.rank, group.size), values=group.weights)
     losses = []
     for step, n in enumerate((5, 1, 3, 6)):
-        group = [batch_of(n + 5 * i, 10 * step + i) for i in range(accumulate)]
-        losses.append(float(training_step(model, optimiser, group, 1e-2, 0.1, clip=clip, shares=shares, ranks=ranks)))
+        batches = [batch_of(n + 5 * i, 10 * step + i) for i in range(accumulate)]
+        losses.append(float(training_step(model, optimiser, batches, 1e-2, 0.1, clip=clip, shares=shares, group=group)))
     return losses, optimiser.values.copy(), model.rng.bit_generator.state, optimiser.mean
 
 
@@ -54,7 +54,7 @@ def train(ranks=ALONE, clip=None, accumulate=1, d_model=32, shares=SHARES):
 def test_processes_change_no_bit(size, shares, clip, accumulate):
     """Of eight shares of five sentences, those of the last process are empty."""
     losses, values, state, mean = train(clip=clip, accumulate=accumulate, shares=shares)
-    found = run_together(size, lambda ranks: train(ranks, clip, accumulate, shares=shares))
+    found = run_together(size, lambda group: train(group, clip, accumulate, shares=shares))
     for other_losses, other, other_state, _ in found:
         assert other_losses == losses
         assert np.array_equal(other, values)
@@ -65,7 +65,7 @@ def test_processes_change_no_bit(size, shares, clip, accumulate):
 def test_a_model_smaller_than_the_processes_slices():
     """The running means of some processes are empty."""
     expected = train(d_model=2)
-    for found in run_together(4, lambda ranks: train(ranks, d_model=2)):
+    for found in run_together(4, lambda group: train(group, d_model=2)):
         assert found[0] == expected[0]
         assert np.array_equal(found[1], expected[1])
 
@@ -83,16 +83,16 @@ def test_the_first_process_writes_the_whole_run(tmp_path):
     }
     configuration = Configuration.of_task(build("copy"), **options, shares=2, blas_threads=1)
 
-    def run(ranks, name):
-        trainer = Trainer(configuration, ranks=ranks)
-        path = tmp_path / f"{name}{ranks.rank}"
-        folder = ranks.first(lambda: create_run(path, trainer.configuration, trainer.corpus))
+    def run(group, name):
+        trainer = Trainer(configuration, group=group)
+        path = tmp_path / f"{name}{group.rank}"
+        folder = group.broadcast(lambda: create_run(path, trainer.configuration, trainer.corpus))
         trainer.train(folder)
         assert trainer.optimiser.mean.size
         return trainer.checkpoint()._replace(path=None, state=None)
 
-    expected = run(ALONE, "alone")
-    np.testing.assert_equal(run_together(2, lambda ranks: run(ranks, "together")), [expected, expected])
+    expected = run(SINGLE_PROCESS, "alone")
+    np.testing.assert_equal(run_together(2, lambda group: run(group, "together")), [expected, expected])
     assert sorted(path.name for path in tmp_path.iterdir()) == ["alone0", "together0"]
     agree(tmp_path / "together0", tmp_path / "alone0")
 
@@ -103,10 +103,10 @@ def test_the_norm_does_not_depend_on_who_added_up_what():
     gradient[[part.start for part in cache_slices(gradient.size)]] = 2.0**-27
     gradient[0] = 1
 
-    def norm(ranks):
+    def norm(group):
         parameter = Tensor(np.zeros_like(gradient), requires_grad=True)
         parameter.grad = gradient
-        optimiser = Adam([parameter], part=(ranks.rank, ranks.size))
-        return float(clip_gradient(Sum([Gradient(optimiser.buffer)]), optimiser.buffer, 1.0, ranks.gather)[1])
+        optimiser = Adam([parameter], part=(group.rank, group.size))
+        return float(clip_gradient(Sum([Gradient(optimiser.buffer)]), optimiser.buffer, 1.0, group.all_gather)[1])
 
-    assert [norm(ALONE), *run_together(2, norm), *run_together(3, norm)] == [1] * 6
+    assert [norm(SINGLE_PROCESS), *run_together(2, norm), *run_together(3, norm)] == [1] * 6
