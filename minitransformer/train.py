@@ -79,11 +79,11 @@ def training_step(
     batches: Sequence[Any] = [batch] if hasattr(batch, "target_output") else list(batch)
     losses: list[list[Array | float]] = []
     gradients = []
-    for share in share_out_rows(model, batches, shares, group):
+    for share in share_out_rows(model, batches, shares, group):  # by default a single one: the whole batch
         optimiser.zero_grad()
         losses.append([])
         for part in share:
-            if part is None:
+            if part is None:  # fewer sentences than shares
                 losses[-1].append(0.0)
             elif loss_block is not None:
                 losses[-1].append(add_gradient_in_blocks(model, part, loss_block, label_smoothing))
