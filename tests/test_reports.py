@@ -32,7 +32,7 @@ RESULTS = {
     "on a card": (bench.speed_text, distinct(on_a_card())),
     "decoding": (bench.decoding_text, distinct(made_up.decoding(theirs=((3, 7, 5), (6, 7, 6))))),
     "decoding without PyTorch": (bench.decoding_text, made_up.decoding(eager=None)),
-    "growth": (bench.growth_text, distinct(made_up.growth()) | {"workers": 3}),
+    "growth": (bench.growth_text, distinct(made_up.growth())),
     "processes": (bench.processes_text, distinct(made_up.processes())),
     "table 1": (report.table1_text, distinct(made_up.table1() | {"costs": made_up.COSTS})),
     "paths": (report.paths_text, distinct(made_up.table1())),
