@@ -34,6 +34,9 @@ class _Tokenizer:
     def __init__(self, found: Any) -> None:
         self._found = found
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Tokenizer, (self._found,)
+
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._found, name)
         if not callable(value):

@@ -1,6 +1,7 @@
 """A ``tokenizer.json`` that the package tokenizers cannot use: refused, whatever the package raises."""
 
 import json
+import pickle
 import sys
 from types import SimpleNamespace
 
@@ -72,6 +73,16 @@ def test_whatever_the_package_raises_is_a_refusal(error):
         tokens.encode("a c")
     with pytest.raises(TokenizerError, match="it failed in decode"):
         tokens.decode([4, 5])
+
+
+@ERRORS
+def test_a_tokeniser_goes_to_other_processes(error):
+    vocabulary = Vocabulary(["<unk>", *decoder_folders.WORDS])
+    tokens = TokenizerJson(text_of(encode=error), vocabulary, [None] * 4)
+    copied = pickle.loads(pickle.dumps(tokens))
+    assert copied.encode("a b") == tokens.encode("a b")
+    with pytest.raises(TokenizerError, match="it failed in encode"):
+        copied.encode("a c")
 
 
 def test_ctrl_c_stays_what_it_is(monkeypatch):
