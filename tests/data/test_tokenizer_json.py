@@ -28,6 +28,9 @@ class Broken(decoder_folders.Tokenizer):
         super().__init__(text)
         self._fail("from_str")
 
+    def __reduce__(self):
+        return Broken, (json.dumps(self.file),)
+
     def _fail(self, where):
         if error := self.file.get(where):
             raise {"Exception": Exception, "PanicException": PanicException}[error](f"it failed in {where}")
