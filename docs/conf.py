@@ -13,8 +13,8 @@ from jupyter_client import KernelManager
 import minitransformer
 from minitransformer.apps.explorer import Session, save
 from minitransformer.arrays import blas
+from minitransformer.runs import RunFolder
 from minitransformer.tasks.spelling import spell
-from minitransformer.training import RunFolder
 
 # The arrays of the derivations are small: threads gain nothing. Kernels inherit this.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

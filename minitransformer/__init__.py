@@ -20,11 +20,13 @@ from minitransformer import stand_ins
 if TYPE_CHECKING:
     from minitransformer import data as data
     from minitransformer import decoding as decoding
+    from minitransformer import gradients as gradients
     from minitransformer import kernels as kernels
     from minitransformer import nn as nn
     from minitransformer import ops as ops
     from minitransformer import optim as optim
-    from minitransformer import sharding as sharding
+    from minitransformer import parallel as parallel
+    from minitransformer import runs as runs
     from minitransformer import tasks as tasks
     from minitransformer import testing as testing
     from minitransformer import tracing as tracing
@@ -38,17 +40,17 @@ if TYPE_CHECKING:
     from minitransformer.arrays import backend as backend
     from minitransformer.arrays import use as use
     from minitransformer.autograd import *  # noqa: F403
+    from minitransformer.runs import load as load
     from minitransformer.tracing import trace as trace
-    from minitransformer.training import load as load
 
 __version__ = "0.1.0"
 
-PACKAGES: tuple[str, ...] = ("arrays", "autograd", "data", "decoding", "kernels", "nn", "ops", "optim", "sharding")
-PACKAGES += ("tasks", "testing", "tracing", "train", "training")
+PACKAGES: tuple[str, ...] = ("arrays", "autograd", "data", "decoding", "gradients", "kernels", "nn", "ops", "optim")
+PACKAGES += ("parallel", "runs", "tasks", "testing", "tracing", "train", "training")
 APPS: tuple[str, ...] = ("exchange", "learn", "paper", "plots")
 """The packages that are loaded when they are first used, so that ``import minitransformer`` is quick."""
 
-ORIGINS = {"BackendError": "arrays", "backend": "arrays", "load": "training", "trace": "tracing", "use": "arrays"}
+ORIGINS = {"BackendError": "arrays", "backend": "arrays", "load": "runs", "trace": "tracing", "use": "arrays"}
 """The package of each name that is not from ``autograd``."""
 
 # Importing operations, in any way, also loads the kernels that replace them on a GPU.

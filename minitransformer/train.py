@@ -14,19 +14,18 @@ from typing import Any
 
 from minitransformer import ops
 from minitransformer.arrays import Array
-from minitransformer.nn import Model
-from minitransformer.nn.model import PAD
-from minitransformer.optim import Adam, Gradient
-from minitransformer.sharding import (
-    SINGLE_PROCESS,
+from minitransformer.gradients import (
     Batch,
-    ProcessGroup,
     add_gradient_in_blocks,
     clip_gradient,
     share_out_rows,
     sum_gradients,
     sum_losses,
 )
+from minitransformer.nn import Model
+from minitransformer.nn.model import PAD
+from minitransformer.optim import Adam, Gradient
+from minitransformer.parallel import SINGLE_PROCESS, ProcessGroup
 
 
 def training_step(
@@ -58,8 +57,8 @@ def training_step(
     clip : float, optional
         The largest norm of the gradient; see `clip_gradient`. By default there is none.
     shares : int, default 1
-        The number of parts of each batch, which have gradients of their own; see ``sharding/shares.py``. The last bits
-        of the weights depend on it, but not on the processes.
+        The number of parts of each batch, which have gradients of their own; see ``gradients/micro_batches.py``. The
+        last bits of the weights depend on it, but not on the processes.
     loss_block : int, optional
         The number of target positions whose logits are in memory at a time; by default all.
     group : ProcessGroup

@@ -20,7 +20,7 @@ SECOND_CIRCLE = {
     "trainings",
     "paper": "changes heads paths positions recall table1",
     "plots": "attention_maps pictures",
-    "sharding": "shared_memory",
+    "parallel": "shared_memory",
     "training": "continuing every_option",
     ".": "messages package platforms",
 }

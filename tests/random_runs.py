@@ -8,8 +8,8 @@ from marian_folders import TEXTS
 import minitransformer as mt
 from minitransformer.apps.exchange import Published, write_run
 from minitransformer.data import Bpe
+from minitransformer.runs import Configuration, TrainedRun, open_model
 from minitransformer.tasks import build
-from minitransformer.training import Configuration, TrainedRun, open_model
 
 SMALL = {"d_model": 12, "n_heads": 2, "n_layers": 2, "d_ff": 10}
 

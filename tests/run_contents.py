@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from minitransformer.training import RunFolder, read_checkpoint
+from minitransformer.runs import RunFolder, read_checkpoint
 
 NO_TIMES = {"seconds": 0, "tokens_per_second": 0}
 

@@ -18,8 +18,14 @@ import minitransformer as mt
 from minitransformer.apps.cli import main
 from minitransformer.arrays import backend, use
 from minitransformer.decoding import translate
+from minitransformer.runs import Configuration, RunFolder, load
 from minitransformer.tasks import build
-from minitransformer.training import Configuration, RunFolder, Trainer, create_run, load, resume, training_step
+from minitransformer.training import (
+    Trainer,
+    create_run,
+    resume,
+    training_step,
+)
 
 SMALL = {
     "d_model": 16, "n_heads": 2, "n_layers": 1, "d_ff": 24, "warmup_steps": 10, "batch_tokens": 128, "dropout": 0.0,

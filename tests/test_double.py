@@ -18,7 +18,7 @@ from toml_cases import cases_from_toml
 import minitransformer as mt
 from minitransformer.apps.cli.processes import find_group
 from minitransformer.arrays import to_numpy, use, using, xp
-from minitransformer.sharding import MPI
+from minitransformer.parallel import MPI
 from minitransformer.training import training_step
 
 HOST = np.arange(6.0).reshape(2, 3)

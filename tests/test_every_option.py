@@ -17,8 +17,9 @@ from minitransformer.apps.learn.model import Setting, fill_stacks
 from minitransformer.arrays import asarray, to_numpy
 from minitransformer.data import Batch, TextBatch
 from minitransformer.nn import ModelOptions
+from minitransformer.runs import Configuration, RunFolder, load
 from minitransformer.tasks import build
-from minitransformer.training import Configuration, RunFolder, Trainer, create_run, load, training_step
+from minitransformer.training import Trainer, create_run, training_step
 
 BASE = ModelOptions(
     d_model=8, n_heads=4, n_layers=1, d_ff=6, dropout=0.0, rotary_length=6.0, max_length=9, dtype="float64"

@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 from toml_cases import toml_table
 
-from minitransformer import console, data, decoding, nn, optim, sharding, tasks, training
+from minitransformer import console, data, decoding, gradients, nn, optim, parallel, runs, tasks, training
 from minitransformer.apps.bench import gpu, machine, program
 from minitransformer.apps.paper import changes, means, positions, recall, recall_model, variations
 from minitransformer.apps.plots import attention, curves, speed
 from minitransformer.files import read_file, read_json
+from minitransformer.runs.checkpoints import write_checkpoint
+from minitransformer.runs.low_rank import adapt, merge
+from minitransformer.runs.state import AverageState, TrainingState
 from minitransformer.training import scores
-from minitransformer.training.checkpoints import write_checkpoint
-from minitransformer.training.low_rank import adapt, merge
-from minitransformer.training.state import AverageState, TrainingState
 
 SIZES = {"d_model": 8, "n_heads": 2, "n_layers": 1, "d_ff": 8, "positions": "learned", "max_length": 6}
 
@@ -33,7 +33,7 @@ def written(content, name="file"):
 
 
 def configuration(task, **options):
-    return training.Configuration.of_task(tasks.build(task), **options)
+    return runs.Configuration.of_task(tasks.build(task), **options)
 
 
 def corpus(task, **options):
@@ -48,13 +48,13 @@ def edit(name, **values):
 
 def rewrite(name="checkpoints/step-00000004.safetensors", state=(), **parts):
     """Change parts and the state of a checkpoint of the run."""
-    found = training.read_checkpoint(Path("../run", name))
+    found = runs.read_checkpoint(Path("../run", name))
     write_checkpoint(found.path, found._replace(**parts, state=found.state | dict(state)))
 
 
 REFUSALS = (ValueError, TypeError, LookupError, RuntimeError, ArithmeticError, ImportError, RuntimeWarning)
 SIX = recall_model.RecallSizes(n=6)
-RUN = training.RunFolder("../run")
+RUN = runs.RunFolder("../run")
 WORDS = data.Words(data.Vocabulary(["<unk>", "a", "b"]))
 MODEL = nn.Transformer(9, 7, **SIZES)
 WRITER = nn.LanguageModel(9, **SIZES)

@@ -11,9 +11,9 @@ import pytest
 from minitransformer.decoding import SamplingOptions, SearchOptions
 from minitransformer.nn import ModelOptions
 from minitransformer.options import OptionError, Options, option
+from minitransformer.runs import Configuration
+from minitransformer.runs.options import TrainingOptions
 from minitransformer.tasks import DataOptions
-from minitransformer.training import Configuration
-from minitransformer.training.options import TrainingOptions
 
 
 @dataclass(frozen=True, kw_only=True)

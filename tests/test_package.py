@@ -31,8 +31,8 @@ DEFAULTS = {
     mt.decoding.hypotheses: {"beam": 1, "alpha": 0.6, "n_best": 1},
     mt.decoding.translate: {"beam": 1, "alpha": 0.6},
     mt.decoding.in_batches: {"size": 64},
-    mt.training.TrainedRun.write: {"prompt": "", "length": 500, "seed": 0},
-    mt.training.TrainedRun.continuation: {"prompt": "", "seed": 0},
+    mt.runs.TrainedRun.write: {"prompt": "", "length": 500, "seed": 0},
+    mt.runs.TrainedRun.continuation: {"prompt": "", "seed": 0},
     mt.training.evaluate: {"measures": (), "beam": 1, "alpha": 0.6, "bleu_tokenize": "13a"},
     mt.training.training_step: {"label_smoothing": 0.0, "shares": 1},
     mt.optim.Adam: {"betas": (0.9, 0.98), "eps": 1e-9, "weight_decay": 0.0},
@@ -63,7 +63,7 @@ assert ours() == {"stand_ins", "public", "arrays", "autograd", "testing"}, ours(
 assert not {"hypothesis", "matplotlib"} & sys.modules.keys()
 assert mt.testing.prove is prove and mt.Tensor is mt.autograd.Tensor
 assert mt.tasks.build("copy").name == "copy" and "minitransformer.tasks" in sys.modules
-assert callable(mt.load) and mt.load is mt.training.load
+assert callable(mt.load) and mt.load is mt.runs.load
 """
     subprocess.run([sys.executable, "-c", code], check=True)
 

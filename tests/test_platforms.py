@@ -19,8 +19,8 @@ from minitransformer.apps.cli.processes import quiet
 from minitransformer.apps.learn import child
 from minitransformer.apps.learn.clinic import visit
 from minitransformer.console import accept_all_characters, break_lines, columns, protect_terminal, spell_out
-from minitransformer.training.checkpoints import Checkpoints
-from minitransformer.training.options import TrainingOptions
+from minitransformer.runs.checkpoints import Checkpoints
+from minitransformer.runs.options import TrainingOptions
 
 ROOT = Path(__file__).parent.parent
 

@@ -17,12 +17,12 @@ from minitransformer.apps.paper.recall import train as train_recall
 from minitransformer.apps.paper.recall_model import RecallModel
 from minitransformer.arrays import to_numpy
 from minitransformer.data import RawCharacters, Trigram, batches, token_batches
+from minitransformer.runs import Configuration
 from minitransformer.tasks import build
 from minitransformer.tasks.drawn import split
 from minitransformer.tasks.text import _hold_out_some
 from minitransformer.testing import check, gradcheck, sweep
-from minitransformer.training import Configuration
-from minitransformer.training.yardsticks import write_by_trigram, write_texts
+from minitransformer.training.baselines import write_by_trigram, write_texts
 
 pytestmark = pytest.mark.numpy_only("seeds are for generators of NumPy, also where arrays are on a device")
 

@@ -21,8 +21,8 @@ import numpy as np
 
 import minitransformer as mt
 from minitransformer.data import END, START
-from minitransformer.training import RunFolder
-from minitransformer.training.checkpoints import read_checkpoint
+from minitransformer.runs import RunFolder
+from minitransformer.runs.checkpoints import read_checkpoint
 
 PICTURE = Path(__file__).with_suffix(".svg")
 TEXT, RIGHT = "four hundred and thirty-two", "vierhundertzweiunddreißig"

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from platform import python_version
 
 from minitransformer.arrays import backend, blas, card
-from minitransformer.sharding import FORKS_SAFELY, ProcessGroup, can_fork, check_shares, check_workers, default_shares
+from minitransformer.gradients import check_shares, check_workers, default_shares
+from minitransformer.parallel import FORKS_SAFELY, ProcessGroup, can_fork
+from minitransformer.runs.configuration import Configuration
+from minitransformer.runs.errors import RunError
+from minitransformer.runs.provenance import digests_of
 from minitransformer.tasks import Corpus, TextCorpus
-from minitransformer.training.configuration import Configuration
-from minitransformer.training.errors import RunError
-from minitransformer.training.provenance import digests_of
 
 
 def with_shares(configuration: Configuration, group: ProcessGroup, fork: bool = False) -> Configuration:

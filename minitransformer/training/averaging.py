@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
-from minitransformer.training.checkpoints import Checkpoint, read_checkpoint, write_checkpoint
-from minitransformer.training.configuration import Configuration
-from minitransformer.training.errors import RunError
-from minitransformer.training.loading import with_start
-from minitransformer.training.provenance import check_weights
-from minitransformer.training.run import RunFolder
-from minitransformer.training.state import AverageState
+from minitransformer.runs.checkpoints import Checkpoint, read_checkpoint, write_checkpoint
+from minitransformer.runs.configuration import Configuration
+from minitransformer.runs.errors import RunError
+from minitransformer.runs.folder import RunFolder
+from minitransformer.runs.loading import with_start
+from minitransformer.runs.provenance import check_weights
+from minitransformer.runs.state import AverageState
 
 
 def average(run: RunFolder, last: int) -> tuple[Path, list[int]]:

@@ -10,10 +10,10 @@ from minitransformer.data import read_lines, read_parallel, tokenisers_to_json
 from minitransformer.nn import LanguageModel, Model
 from minitransformer.nn.options import ModelOptions
 from minitransformer.options import OptionError
+from minitransformer.runs.configuration import Configuration
+from minitransformer.runs.loading import TrainedRun
+from minitransformer.runs.low_rank import digest_of
 from minitransformer.tasks import Task
-from minitransformer.training.configuration import Configuration
-from minitransformer.training.loading import TrainedRun
-from minitransformer.training.low_rank import digest_of
 
 PEAK, LORA_PEAK = 0.03, 0.3
 """The default peak learning rate of training on, times D; and with LoRA, whose weights begin at zero."""

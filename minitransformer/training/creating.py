@@ -13,11 +13,9 @@ import numpy as np
 from minitransformer.data import tokenisers_to_json
 from minitransformer.durable import flush_folder, put_in_place, remove, remove_partial, write_durably
 from minitransformer.files import reason
-from minitransformer.tasks import Corpus, TextCorpus
-from minitransformer.training.configuration import Configuration
-from minitransformer.training.errors import RunError
-from minitransformer.training.provenance import held_out_file
-from minitransformer.training.run import (
+from minitransformer.runs.configuration import Configuration
+from minitransformer.runs.errors import RunError
+from minitransformer.runs.folder import (
     ADAPTATION,
     CONFIGURATION,
     DATA,
@@ -27,6 +25,8 @@ from minitransformer.training.run import (
     DataRecord,
     RunFolder,
 )
+from minitransformer.runs.provenance import held_out_file
+from minitransformer.tasks import Corpus, TextCorpus
 
 ADDED = ("training.png", "attention.png", "parts.json", "parts.png", "with-and-without.png", ADAPTATION)
 """The files that commands add to a run folder; ``attention`` numbers further pictures."""

@@ -26,7 +26,7 @@ from minitransformer.data import (
 from minitransformer.decoding import PAPER, Diverged, SearchOptions, naming_the_longest, source_sentence, translate
 from minitransformer.nn import Transformer
 from minitransformer.options import OptionError
-from minitransformer.sharding import SINGLE_PROCESS, ProcessGroup
+from minitransformer.parallel import SINGLE_PROCESS, ProcessGroup
 from minitransformer.training.scores import Quality, Share, bleu, chrf, error_rate, exact_match, token_accuracy
 
 NUMBERS = 2**23

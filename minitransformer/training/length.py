@@ -11,12 +11,13 @@ import numpy as np
 
 from minitransformer.arrays import backend, blas
 from minitransformer.data import ParallelBatches, WindowBatches, all_batches
+from minitransformer.gradients import default_processes
 from minitransformer.nn import LanguageModel, Transformer
 from minitransformer.optim import Adam
-from minitransformer.sharding import SINGLE_PROCESS, ProcessGroup, default_processes, forked
+from minitransformer.parallel import SINGLE_PROCESS, ProcessGroup, forked
+from minitransformer.runs.configuration import Configuration
+from minitransformer.runs.options import TrainingOptions
 from minitransformer.train import training_step
-from minitransformer.training.configuration import Configuration
-from minitransformer.training.options import TrainingOptions
 
 TRAINED = 0.9
 """The share of the minutes for steps; evaluation on held-out pairs and saving take the rest."""

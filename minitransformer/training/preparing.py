@@ -7,17 +7,18 @@ from typing import NamedTuple
 
 from minitransformer.data import MissingExtraError, ParallelBatches, WindowBatches
 from minitransformer.decoding import longest_sentence
+from minitransformer.gradients import default_processes
 from minitransformer.nn import LanguageModel, Transformer
 from minitransformer.options import OptionError
-from minitransformer.sharding import FORKS_SAFELY, ProcessGroup, default_processes
+from minitransformer.parallel import FORKS_SAFELY, ProcessGroup
+from minitransformer.runs.configuration import Configuration
+from minitransformer.runs.low_rank import adapt
 from minitransformer.tasks import Corpus, Task, TextCorpus
 from minitransformer.tasks.corpus import Tokenisers, sha256_of
 from minitransformer.training.agreement import check_data, check_options, compare_processors, with_shares
-from minitransformer.training.configuration import Configuration
 from minitransformer.training.continuing import freeze, read_kept_good
 from minitransformer.training.evaluation import check_bleu
 from minitransformer.training.length import fix_length
-from minitransformer.training.low_rank import adapt
 
 
 class Prepared(NamedTuple):

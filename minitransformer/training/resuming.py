@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from minitransformer.arrays import backend
-from minitransformer.sharding import SINGLE_PROCESS, ProcessGroup
+from minitransformer.parallel import SINGLE_PROCESS, ProcessGroup
+from minitransformer.runs.checkpoints import Checkpoint, Report, read_training_state
+from minitransformer.runs.configuration import Configuration
+from minitransformer.runs.errors import refusing
+from minitransformer.runs.folder import DATA, VOCABULARY, RunFolder
+from minitransformer.runs.loading import load, load_start
+from minitransformer.runs.provenance import check_data, check_weights
 from minitransformer.tasks.corpus import Tokenisers
-from minitransformer.training.checkpoints import Checkpoint, Report, read_training_state
-from minitransformer.training.configuration import Configuration
 from minitransformer.training.creating import complete
-from minitransformer.training.errors import refusing
-from minitransformer.training.loading import load, load_start
-from minitransformer.training.provenance import check_data, check_weights
-from minitransformer.training.run import DATA, VOCABULARY, RunFolder
 from minitransformer.training.trainer import Trainer
 
 

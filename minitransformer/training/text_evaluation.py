@@ -10,7 +10,7 @@ from minitransformer.autograd import Tensor
 from minitransformer.data import PAD, UNKNOWN, Tokeniser, pad
 from minitransformer.data.batches import decoder_input
 from minitransformer.nn import LanguageModel
-from minitransformer.sharding import SINGLE_PROCESS, ProcessGroup
+from minitransformer.parallel import SINGLE_PROCESS, ProcessGroup
 from minitransformer.training.evaluation import NUMBERS, WIDTH, accuracy_and_loss
 
 UNKNOWN_BITS = log2(sys.maxunicode + 1)

@@ -13,26 +13,27 @@ from typing import Any, NamedTuple
 from minitransformer.arrays import Array, backend, blas, to_numpy, xp
 from minitransformer.data import PAD, all_batches
 from minitransformer.decoding import Diverged
+from minitransformer.gradients import default_processes
 from minitransformer.nn import LanguageModel, Transformer
 from minitransformer.optim import Adam
-from minitransformer.sharding import SINGLE_PROCESS, ProcessGroup, default_processes, forked
+from minitransformer.parallel import SINGLE_PROCESS, ProcessGroup, forked
+from minitransformer.runs.checkpoints import Checkpoint, read_training_state, write_checkpoint
+from minitransformer.runs.configuration import Configuration
+from minitransformer.runs.errors import refusing
+from minitransformer.runs.folder import BeforeAndAfter, RunFolder
+from minitransformer.runs.loading import TrainedRun, load, open_model
+from minitransformer.runs.low_rank import merge, weights_to_save
+from minitransformer.runs.provenance import Provenance
+from minitransformer.runs.state import State, TrainingState
 from minitransformer.tasks.corpus import Tokenisers
 from minitransformer.train import training_step
-from minitransformer.training.checkpoints import Checkpoint, read_training_state, write_checkpoint
-from minitransformer.training.configuration import Configuration
-from minitransformer.training.errors import refusing
 from minitransformer.training.evaluation import Scores, evaluate
 from minitransformer.training.interruption import deferred_interrupt
 from minitransformer.training.length import guess_seconds
-from minitransformer.training.loading import TrainedRun, load, open_model
 from minitransformer.training.losses import Losses
-from minitransformer.training.low_rank import merge, weights_to_save
-from minitransformer.training.mean_weights import MeanWeights, whole
 from minitransformer.training.preparing import prepare
-from minitransformer.training.provenance import Provenance
-from minitransformer.training.run import BeforeAndAfter, RunFolder
-from minitransformer.training.state import State, TrainingState
 from minitransformer.training.text_evaluation import TextScores, evaluate_text
+from minitransformer.training.weight_averaging import MeanWeights, whole
 
 LOG_EVERY = 10
 """Steps per line of the log. On a GPU the losses are read at the same interval, because reading makes the host wait."""
@@ -80,7 +81,7 @@ class Trainer:
     group : ProcessGroup
         The processes that train together; by default only this one. Each has the data; the first writes the run.
     fork : bool, default False
-        Whether this process divides itself while it trains, so that each core has one; see `sharding.forked`.
+        Whether this process divides itself while it trains, so that each core has one; see `parallel.forked`.
     start : TrainedRun, optional
         The run whose weights and tokenisers training begins with; see `continue_from`.
 

@@ -34,7 +34,7 @@ from minitransformer.apps.bench.turns import Outcome, ProcessError
 from minitransformer.apps.bench.workloads import Workload
 from minitransformer.arrays import blas
 from minitransformer.autograd import Tensor
-from minitransformer.sharding import MPI
+from minitransformer.parallel import MPI
 
 pytestmark = pytest.mark.numpy_only("measures the processor")
 TINY = Workload().changed(d_model=14, n_heads=2, n_layers=1, d_ff=12, vocabulary=40, batch=5, length=4)

@@ -14,8 +14,8 @@ from minitransformer.apps.bench.program import command
 from minitransformer.apps.bench.turns import Process, ProcessError
 from minitransformer.apps.bench.workloads import Workload
 from minitransformer.data import MissingExtraError
-from minitransformer.sharding import forked
-from minitransformer.sharding.shared_memory import can_fork
+from minitransformer.parallel import forked
+from minitransformer.parallel.shared_memory import can_fork
 
 pytestmark = pytest.mark.numpy_only("measures the processor, in processes that choose their library themselves")
 

@@ -13,7 +13,7 @@ from minitransformer.apps.explorer import Explorer, Session, left_out
 from minitransformer.apps.explorer.bundle import page_files
 from minitransformer.apps.explorer.reading import Reading
 from minitransformer.data import train_tokeniser
-from minitransformer.training import RunFolder, load
+from minitransformer.runs import RunFolder, load
 
 
 @pytest.fixture

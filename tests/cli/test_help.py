@@ -7,8 +7,8 @@ from command_lines import actions_of, name_of
 
 from minitransformer.apps.cli import COMMANDS
 from minitransformer.apps.cli.options import OPTIONS, flag_of
+from minitransformer.runs import Configuration
 from minitransformer.tasks import TASKS, build
-from minitransformer.training import Configuration
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from minitransformer.apps.cli.options import OPTIONS, flag_of
 from minitransformer.apps.learn import find
 from minitransformer.options import OptionError
-from minitransformer.training import Configuration, RunError, load
+from minitransformer.runs import Configuration, RunError, load
 
 LATIN_1 = os.fsdecode(b"caf\xe9")
 PATHS = [name for name, declared in Configuration.declarations().items() if declared.metadata.get("path")]

@@ -12,7 +12,7 @@ from safetensors.numpy import load_file
 from toml_cases import toml_table
 
 from minitransformer.apps.cli import COMMANDS, main, processes, running
-from minitransformer.training import RunFolder
+from minitransformer.runs import RunFolder
 
 
 class Processes:
@@ -121,7 +121,7 @@ def test_training_divides_itself_into_processes_that_change_no_bit(tmp_path):
 @pytest.mark.numpy_only("there are several shares on a CPU only")
 def test_notes_on_processors_and_on_systems_that_do_not_fork_safely(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr("minitransformer.arrays.blas.cores", lambda: 2)
-    for module in ("sharding.shared_memory", "training.agreement", "training.preparing"):
+    for module in ("parallel.shared_memory", "training.agreement", "training.preparing"):
         monkeypatch.setattr(f"minitransformer.{module}.FORKS_SAFELY", False)
     monkeypatch.setattr(
         "minitransformer.training.preparing.compare_processors", lambda group: ["two kinds of processors"]

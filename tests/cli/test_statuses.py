@@ -17,8 +17,9 @@ from minitransformer.apps.cli.options import describe, read_configuration
 from minitransformer.arrays import BackendError
 from minitransformer.data import MissingExtraError, TextError, UnknownTokenError
 from minitransformer.decoding import Diverged
-from minitransformer.sharding import ProcessLostError
-from minitransformer.training import RunError, Scores
+from minitransformer.parallel import ProcessLostError
+from minitransformer.runs import RunError
+from minitransformer.training import Scores
 
 
 def ending(monkeypatch, command, what):

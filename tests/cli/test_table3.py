@@ -8,8 +8,8 @@ import pytest
 from minitransformer.apps.cli import main
 from minitransformer.apps.paper import table3
 from minitransformer.apps.paper.table3 import ROWS
+from minitransformer.runs import Configuration, RunFolder
 from minitransformer.tasks import build
-from minitransformer.training import Configuration, RunFolder
 
 pytestmark = pytest.mark.numpy_only("experiments, on the processor")
 

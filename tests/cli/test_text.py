@@ -9,8 +9,9 @@ import unicodedata
 import pytest
 
 from minitransformer.apps.cli import main
-from minitransformer.sharding import SINGLE_PROCESS
-from minitransformer.training import RunFolder, Sample, Scores, evaluate, load
+from minitransformer.parallel import SINGLE_PROCESS
+from minitransformer.runs import RunFolder, load
+from minitransformer.training import Sample, Scores, evaluate
 
 MODEL = [
     *("--d-model", "16", "--n-heads", "2", "--n-layers", "1", "--d-ff", "24", "--warmup-steps", "4", "--workers", "1"),
@@ -75,7 +76,7 @@ def test_average(run, capsys):
     folder = RunFolder(run)
     found = load(folder)
     assert found.weights == "average"
-    from minitransformer.training.checkpoints import read_checkpoint
+    from minitransformer.runs.checkpoints import read_checkpoint
 
     parts = [read_checkpoint(path).model for path in folder.last_checkpoints(3)]
     for name, values in found.model.state_dict().items():

@@ -9,7 +9,7 @@ from command_lines import actions_of
 
 from minitransformer.apps.cli import _parse
 from minitransformer.apps.cli.options import OPTIONS, flag_of
-from minitransformer.training import Configuration
+from minitransformer.runs import Configuration
 
 ACTIONS = {action.dest: action for action in actions_of("train")}
 KINDS = {name: {*get_args(one.kind), one.kind} for name, one in OPTIONS.items()}

@@ -16,8 +16,9 @@ from minitransformer.apps.cli.pictures import translate_with_maps
 from minitransformer.apps.learn import find
 from minitransformer.apps.learn.model import PARTS
 from minitransformer.data import START, Trigram
-from minitransformer.training import RunFolder, TrainedRun, evaluate_text
-from minitransformer.training.yardsticks import trigram_bits
+from minitransformer.runs import RunFolder, TrainedRun
+from minitransformer.training import evaluate_text
+from minitransformer.training.baselines import trigram_bits
 
 SMALL = [
     *("--d-model", "16", "--n-heads", "2", "--n-layers", "1", "--d-ff", "24", "--steps", "4", "--warmup-steps", "2"),

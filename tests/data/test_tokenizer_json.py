@@ -14,7 +14,7 @@ from minitransformer.apps.explorer.body import RequestError
 from minitransformer.apps.explorer.session import Session
 from minitransformer.data import TokenizerError, TokenizerJson, Vocabulary, read_tokenizer
 from minitransformer.files import FileError
-from minitransformer.training import RunFolder, load
+from minitransformer.runs import RunFolder, load
 
 
 class PanicException(BaseException):

@@ -13,7 +13,7 @@ from minitransformer import tracing
 from minitransformer.data import END, PAD, START, pad
 from minitransformer.decoding import PAPER, SearchOptions, beam_search, greedy, search
 from minitransformer.options import OptionError
-from minitransformer.training import Configuration
+from minitransformer.runs import Configuration
 
 SOURCES = [[3, 4, END], [7, END], [5, 5, 9, 3, END]]
 MORE = 2

@@ -23,9 +23,10 @@ Step = Callable[[], float]
 def ours(lora: bool, ids: list[np.ndarray], block: int, threads: int) -> Step:
     """Return our step."""
     import minitransformer as mt
+    from minitransformer.runs import Configuration
+    from minitransformer.runs.low_rank import adapt
     from minitransformer.tasks import build
-    from minitransformer.training import Configuration, training_step
-    from minitransformer.training.low_rank import adapt
+    from minitransformer.training import training_step
 
     model = mt.nn.Transformer(VOCABULARY, VOCABULARY, attention_bias=True, output_bias=True, activation="silu")
     if lora:

@@ -14,7 +14,7 @@ from minitransformer.apps.explorer.session import Session
 from minitransformer.data import TokenizerJson
 from minitransformer.decoding import SamplingOptions, sample
 from minitransformer.files import FileError
-from minitransformer.training import RunFolder
+from minitransformer.runs import RunFolder
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
@@ -226,7 +226,7 @@ def test_it_is_looked_at_trained_on_and_written_for_transformers(tmp_path, capsy
     assert "found files in --keep-good: 2, expected one text" in capsys.readouterr().err
     assert main(["train", "characters", *options]) == 0
     assert set(json.loads((tmp_path / "on" / "adaptation.json").read_text())) == {"held out", "kept good"}
-    last, rng = mt.training.load(on, "last"), np.random.default_rng(1)
+    last, rng = mt.runs.load(on, "last"), np.random.default_rng(1)
     shown = sample(last.model, np.zeros((1, 0), int), 20, SamplingOptions(temperature=0.8), rng, forbidden=[3])
     shown = "".join(last.target.stream([], [int(i) for (i,) in islice(shown, 160)]))
     assert shown.replace("\n", "") in capsys.readouterr().out.replace("\n  | ", "")

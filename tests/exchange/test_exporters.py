@@ -28,7 +28,7 @@ from minitransformer.apps.exchange import WRITERS, ExportError, read_huggingface
 from minitransformer.apps.exchange.ctranslate2 import SEARCH
 from minitransformer.data import END, PAD, START, Characters, Closed, MissingExtraError, Vocabulary
 from minitransformer.decoding import SearchOptions
-from minitransformer.training import RunError
+from minitransformer.runs import RunError
 
 SentencePieceProcessor = pytest.importorskip("sentencepiece").SentencePieceProcessor
 

@@ -5,8 +5,9 @@ from contextlib import contextmanager
 import pytest
 
 from minitransformer.apps.explorer import Session
+from minitransformer.runs import Configuration, load
 from minitransformer.tasks import build
-from minitransformer.training import Configuration, Trainer, create_run, load
+from minitransformer.training import Trainer, create_run
 
 TEXT = "nine thousand and seventy"
 SIZES = {"d_model": 8, "n_heads": 2, "n_layers": 1, "d_ff": 12, "dropout": 0.0}

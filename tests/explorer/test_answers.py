@@ -19,8 +19,9 @@ from minitransformer.apps.explorer import Explorer, Session
 from minitransformer.apps.explorer.body import read_edits, read_objective
 from minitransformer.arrays import to_numpy
 from minitransformer.data import END, START, UNKNOWN
+from minitransformer.runs import load, read_checkpoint, with_start
 from minitransformer.tasks import build
-from minitransformer.training import Trainer, continue_from, create_run, load, read_checkpoint, with_start
+from minitransformer.training import Trainer, continue_from, create_run
 
 PLAIN = (int, float, str, bool)
 STEPS = {"steps": 2, "warmup_steps": 1, "evaluate_every": 1, "save_every": 1, "keep": 3, "workers": 1}

@@ -17,7 +17,7 @@ from minitransformer import tracing
 from minitransformer.apps.explorer import Explorer, RequestError, Session, describe, growth, models
 from minitransformer.data import END, Characters, Words
 from minitransformer.decoding import PAPER
-from minitransformer.training import RunError
+from minitransformer.runs import RunError
 
 TEXT = "nine thousand and seventy"
 CROSS = "decoder.layers.0.cross_attention"

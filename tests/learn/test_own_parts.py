@@ -38,9 +38,10 @@ from minitransformer.decoding.sampling import keep_top_p
 from minitransformer.ops.grouped_query_attention import sum_groups
 from minitransformer.ops.rotary import Rotation
 from minitransformer.optim import warmup
+from minitransformer.runs import Configuration
 from minitransformer.stand_ins import in_use, reference, standing_in
 from minitransformer.tasks import build
-from minitransformer.training import Configuration, Trainer, training_step
+from minitransformer.training import Trainer, training_step
 
 TINY = {
     "d_model": 8, "n_heads": 2, "n_layers": 1, "d_ff": 12, "workers": 1, "batch_tokens": 96, "train_pairs": 60,

@@ -1,6 +1,6 @@
 """`mpiexec minitransformer ...`: the same bits as one process, one voice, and an end to every fault.
 
-Needs mpi4py and the mpiexec of its MPI: MPICH's or Open MPI's. `tests/sharding/test_process_group.py` does without.
+Needs mpi4py and the mpiexec of its MPI: MPICH's or Open MPI's. `tests/parallel/test_process_group.py` does without.
 """
 
 import json
@@ -18,8 +18,8 @@ import pytest
 from toml_cases import cases_from_toml, toml_table
 
 from minitransformer.apps.bench import CONFIGURATIONS, Workload, measure_processes
-from minitransformer.training import RunFolder
-from minitransformer.training.checkpoints import read_checkpoint
+from minitransformer.runs import RunFolder
+from minitransformer.runs.checkpoints import read_checkpoint
 
 BESIDE = Path(sys.executable).with_name("mpiexec")
 MPIEXEC = str(BESIDE) if BESIDE.exists() else shutil.which("mpiexec")

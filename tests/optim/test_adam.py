@@ -168,7 +168,7 @@ def test_the_gradient_is_the_sum_over_shares():
     for copy in gradients:
         give(parameters, copy)
         shares.append(mt.optim.Gradient(adam.buffer))
-    adam.step(0.01, mt.sharding.Sum(shares))
+    adam.step(0.01, mt.gradients.Sum(shares))
     total = [
         sum((copy[i] for copy in kept if copy[i] is not None), start=np.zeros(shape)) for i, shape in enumerate(SIZES)
     ]

@@ -12,7 +12,7 @@ from minitransformer.apps.cli import main
 from minitransformer.apps.paper import heads
 from minitransformer.apps.paper.report import heads_text
 from minitransformer.data import START, Closed, Vocabulary
-from minitransformer.training import RunFolder, load
+from minitransformer.runs import RunFolder, load
 
 pytestmark = pytest.mark.numpy_only("reads arrays of NumPy")
 

@@ -2,7 +2,7 @@
 
 The suite tries a small share of each, drawn with a fixed seed. All of it, in some minutes:
 
-    MINITRANSFORMER_ROBUSTNESS=all python -m pytest tests/robustness tests/training/test_strict_readers.py
+    MINITRANSFORMER_ROBUSTNESS=all python -m pytest tests/robustness tests/runs/test_strict_readers.py
 """
 
 import os

@@ -18,8 +18,9 @@ from run_contents import agree
 
 from minitransformer.apps import cli
 from minitransformer.durable import write_whole
-from minitransformer.training import RunError, RunFolder, Scores, check_free, load, training_step
-from minitransformer.training.run import SETTING_UP
+from minitransformer.runs import RunError, RunFolder, load
+from minitransformer.runs.folder import SETTING_UP
+from minitransformer.training import Scores, check_free, training_step
 from robustness.disk import Disk, Killed, changes
 
 SHORT = [

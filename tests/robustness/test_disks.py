@@ -8,7 +8,18 @@ import stat
 import pytest
 from run_contents import agree
 
-from minitransformer.training import RunError, RunFolder, Trainer, average, averaging, checkpoints, create_run, load
+from minitransformer.runs import (
+    RunError,
+    RunFolder,
+    checkpoints,
+    load,
+)
+from minitransformer.training import (
+    Trainer,
+    average,
+    averaging,
+    create_run,
+)
 from robustness.kills import run, train
 
 pytestmark = pytest.mark.numpy_only("files are the same with any library")

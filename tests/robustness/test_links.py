@@ -10,7 +10,7 @@ from run_contents import agree
 from minitransformer.apps.cli import main
 from minitransformer.apps.learn import bank
 from minitransformer.apps.plots import saving
-from minitransformer.training import RunError, RunFolder
+from minitransformer.runs import RunError, RunFolder
 from robustness.disk import names
 from robustness.kills import run, train
 

@@ -13,8 +13,8 @@ from toml_cases import cases_from_toml
 
 from minitransformer.files import FileError
 from minitransformer.options import OptionError
+from minitransformer.runs import Configuration
 from minitransformer.tasks import build, characters
-from minitransformer.training import Configuration
 
 TASK = build("characters")
 

@@ -15,9 +15,9 @@ from minitransformer.data import (
     references,
     tokenisers_to_json,
 )
+from minitransformer.runs import Configuration
 from minitransformer.tasks import build, recipe_file, recipe_names
 from minitransformer.tasks import text as text_task
-from minitransformer.training import Configuration
 
 LINES = [f"w{n} x{n % 7}" for n in range(100)]
 ENTRIES = [f"WORD{chr(65 + n % 26)}{chr(65 + n // 26)}  W ER1 D {'AE' if n % 2 else 'IY'}" for n in range(60)]

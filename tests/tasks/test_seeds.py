@@ -7,8 +7,8 @@ from hashlib import sha256
 import pytest
 from toml_cases import toml_table
 
+from minitransformer.runs import Configuration
 from minitransformer.tasks import build
-from minitransformer.training import Configuration
 
 DRAWN = {
     "copy": ("copy", {}),

@@ -9,8 +9,8 @@ from toml_cases import toml_table
 
 from minitransformer import tasks
 from minitransformer.data import UnknownTokenError, Vocabulary, tokenisers_to_json
+from minitransformer.runs import Configuration
 from minitransformer.tasks import TASKS, Task, build, split
-from minitransformer.training import Configuration
 
 TO = {"numbers": ("de", "fr", "ko"), "dates": ("ko", "ko-words", "ko-short")}
 EVERY = [build("copy"), build("reverse"), *(build(name, to=to) for name, several in TO.items() for to in several)]

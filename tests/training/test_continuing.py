@@ -13,9 +13,16 @@ import minitransformer as mt
 from minitransformer.apps.cli import main
 from minitransformer.apps.explorer.models import Models
 from minitransformer.options import OptionError
-from minitransformer.training import RunError, RunFolder, freeze, load, open_model, read_checkpoint, resume
-from minitransformer.training.checkpoints import write_checkpoint
-from minitransformer.training.low_rank import merge
+from minitransformer.runs import (
+    RunError,
+    RunFolder,
+    load,
+    open_model,
+    read_checkpoint,
+)
+from minitransformer.runs.checkpoints import write_checkpoint
+from minitransformer.runs.low_rank import merge
+from minitransformer.training import freeze, resume
 
 pytestmark = pytest.mark.numpy_only("it trains in processes, which need NumPy")
 

@@ -11,16 +11,15 @@ import pytest
 from option_values import values_of
 from run_contents import agree
 
+from minitransformer.runs import Configuration, load
+from minitransformer.runs.options import TrainingOptions
 from minitransformer.tasks import DataOptions, build
 from minitransformer.training import (
-    Configuration,
     Trainer,
     continue_from,
     create_run,
-    load,
     resume,
 )
-from minitransformer.training.options import TrainingOptions
 
 pytestmark = pytest.mark.numpy_only("it trains in processes and threads, which need NumPy")
 

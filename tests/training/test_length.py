@@ -11,8 +11,14 @@ from toml_cases import cases_from_toml
 from minitransformer.arrays import backend
 from minitransformer.nn import Transformer
 from minitransformer.options import OptionError
+from minitransformer.runs import Configuration, RunFolder
 from minitransformer.tasks import build
-from minitransformer.training import Configuration, RunFolder, Trainer, create_run, length, resume
+from minitransformer.training import (
+    Trainer,
+    create_run,
+    length,
+    resume,
+)
 
 SMALL = {
     "d_model": 8, "n_heads": 2, "n_layers": 1, "d_ff": 8, "workers": 1, "batch_tokens": 128, "train_pairs": 100,

@@ -16,23 +16,25 @@ from toml_cases import toml_table
 
 from minitransformer.apps.cli import main
 from minitransformer.arrays import backend
-from minitransformer.tasks import build
-from minitransformer.training import (
+from minitransformer.runs import (
     Configuration,
     RunError,
     RunFolder,
+    load,
+    locking,
+)
+from minitransformer.runs.checkpoints import read_checkpoint, write_checkpoint
+from minitransformer.runs.locking import lock_folder
+from minitransformer.tasks import build
+from minitransformer.training import (
     Scores,
     Trainer,
     average,
     create_run,
     has_ended,
-    load,
-    locking,
     resume,
     training_step,
 )
-from minitransformer.training.checkpoints import read_checkpoint, write_checkpoint
-from minitransformer.training.locking import lock_folder
 
 SMALL = [
     *("copy", "--d-model", "8", "--n-heads", "2", "--n-layers", "1", "--d-ff", "12", "--steps", "24"),

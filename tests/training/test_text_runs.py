@@ -12,21 +12,19 @@ from minitransformer.decoding import SamplingOptions
 from minitransformer.nn import LanguageModel
 from minitransformer.optim import Adam
 from minitransformer.options import OptionError
+from minitransformer.runs import Configuration, RunError, load
 from minitransformer.tasks import build
 from minitransformer.training import (
-    Configuration,
-    RunError,
     Trainer,
     average,
     create_run,
     evaluate_text,
-    load,
     resume,
     text_evaluation,
     training_step,
 )
+from minitransformer.training.baselines import parsing_lines, trigram_bits, write_by_trigram, write_texts, xz_bits
 from minitransformer.training.text_evaluation import UNKNOWN_BITS
-from minitransformer.training.yardsticks import parsing_lines, trigram_bits, write_by_trigram, write_texts, xz_bits
 
 SMALL = {
     "d_model": 16, "n_heads": 2, "n_layers": 1, "d_ff": 24, "steps": 6, "warmup_steps": 2, "batch_tokens": 32,

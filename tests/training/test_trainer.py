@@ -8,11 +8,17 @@ import pytest
 
 from minitransformer.arrays import to_numpy
 from minitransformer.decoding import Diverged, translate
+from minitransformer.gradients.blocks import add_gradient_in_blocks
 from minitransformer.optim import inverse_square_root, linear_decay, warmup
-from minitransformer.sharding.blocks import add_gradient_in_blocks
+from minitransformer.runs import Configuration, RunFolder, load
+from minitransformer.runs.checkpoints import read_checkpoint
 from minitransformer.tasks import build
-from minitransformer.training import Configuration, RunFolder, Scores, Trainer, create_run, load, training_step
-from minitransformer.training.checkpoints import read_checkpoint
+from minitransformer.training import (
+    Scores,
+    Trainer,
+    create_run,
+    training_step,
+)
 from minitransformer.training.interruption import deferred_interrupt
 from minitransformer.training.scores import Quality
 from minitransformer.training.trainer import Best

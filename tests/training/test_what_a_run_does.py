@@ -15,29 +15,31 @@ from toml_cases import toml_table
 import minitransformer as mt
 from minitransformer.arrays import asarray, to_numpy, xp
 from minitransformer.decoding import Diverged, hypotheses, longest_sentence, translate
+from minitransformer.gradients import Sum
 from minitransformer.optim import Gradient
-from minitransformer.sharding import Sum
-from minitransformer.tasks import build
-from minitransformer.training import (
+from minitransformer.runs import (
     Checkpoint,
     Configuration,
     RunError,
+    TrainingOptions,
+    load,
+    loading,
+    lock_folder,
+)
+from minitransformer.runs.checkpoints import Checkpoints, read_checkpoint, write_checkpoint
+from minitransformer.tasks import build
+from minitransformer.training import (
     Scores,
     Trainer,
-    TrainingOptions,
     average,
     check_free,
     clip_gradient,
     create_run,
     evaluate,
     evaluation,
-    load,
-    loading,
-    lock_folder,
     resume,
     training_step,
 )
-from minitransformer.training.checkpoints import Checkpoints, read_checkpoint, write_checkpoint
 from minitransformer.training.preparing import refuse_longer
 from minitransformer.training.scores import Quality
 
@@ -302,7 +304,7 @@ def test_a_folder_of_something_else_is_never_overwritten(tmp_path):
 
 @pytest.mark.parametrize("beside", [True] if os.name == "nt" else [False, True])
 def test_a_folder_is_locked_for_others_until_the_training_ends(tmp_path, monkeypatch, beside):
-    monkeypatch.setattr("minitransformer.training.locking.BESIDE", beside)  # as on Windows
+    monkeypatch.setattr("minitransformer.runs.locking.BESIDE", beside)  # as on Windows
     refused = pytest.raises(RunError, match="another process is training")
     with lock_folder(tmp_path / "run"), refused, lock_folder(tmp_path / "run"):
         raise AssertionError("two trainings in one folder")

@@ -33,8 +33,8 @@ from minitransformer.apps.bench.turns import Outcome
 from minitransformer.apps.bench.workloads import LABEL_SMOOTHING, LEARNING_RATE, Workload
 from minitransformer.arrays import blas
 from minitransformer.data import PAD, Batch
+from minitransformer.gradients import Sum
 from minitransformer.optim import Adam, Gradient
-from minitransformer.sharding import Sum
 from minitransformer.training import training_step
 
 TINY_STEPS = 30

@@ -15,7 +15,7 @@ from minitransformer.arrays import blas
 from minitransformer.data import Batch
 from minitransformer.nn import Transformer
 from minitransformer.optim import Adam
-from minitransformer.sharding import ProcessGroup, can_fork, forked
+from minitransformer.parallel import ProcessGroup, can_fork, forked
 from minitransformer.training import default_shares, training_step
 
 WARM_UP = 2

@@ -22,7 +22,7 @@ from minitransformer.autograd import no_grad
 from minitransformer.data import END, PAD, START
 from minitransformer.decoding import beam_search, greedy
 from minitransformer.nn import Transformer
-from minitransformer.sharding import forked
+from minitransformer.parallel import forked
 
 MORE_THAN_SOURCE = 10
 """How many tokens more than its source a target sentence has."""

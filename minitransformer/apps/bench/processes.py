@@ -13,7 +13,7 @@ from minitransformer.apps.bench.ours import WARM_UP, Program, build, random_batc
 from minitransformer.apps.bench.workloads import LABEL_SMOOTHING, LEARNING_RATE, Workload
 from minitransformer.arrays import Array, blas
 from minitransformer.optim import Adam
-from minitransformer.sharding import MPI
+from minitransformer.parallel import MPI
 from minitransformer.training import training_step
 
 GLANCE = 0.005

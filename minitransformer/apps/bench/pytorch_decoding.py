@@ -27,7 +27,7 @@ from minitransformer.arrays import to_numpy
 from minitransformer.data import END, PAD, START
 from minitransformer.nn import Transformer
 from minitransformer.ops import sinusoidal_positions
-from minitransformer.sharding import SINGLE_PROCESS
+from minitransformer.parallel import SINGLE_PROCESS
 
 NEVER = [PAD, START]
 """Tokens that are never written."""

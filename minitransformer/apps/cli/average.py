@@ -8,7 +8,8 @@ from __future__ import annotations
 import argparse
 
 from minitransformer.console import counted
-from minitransformer.training import RunFolder, average
+from minitransformer.runs import RunFolder
+from minitransformer.training import average
 
 
 def run(args: argparse.Namespace) -> int:

@@ -18,7 +18,7 @@ from minitransformer.apps import bench
 from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.cli.results import run_experiment
 from minitransformer.arrays import backend
-from minitransformer.training import MOST_WORKERS
+from minitransformer.runs import MOST_WORKERS
 
 WORDS = {"processor": ", ".join(bench.CONFIGURATIONS), "card": ", ".join(bench.GPU_CONFIGURATIONS)}
 KINDS = ("decode", "scale", "processes")

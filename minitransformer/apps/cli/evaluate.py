@@ -17,7 +17,8 @@ from minitransformer.apps.cli.run_options import check_beam, choose_beam, load_c
 from minitransformer.apps.cli.text_runs import evaluate_run
 from minitransformer.console import counted
 from minitransformer.data import read_parallel
-from minitransformer.training import RunFolder, evaluate
+from minitransformer.runs import RunFolder
+from minitransformer.training import evaluate
 
 SHOWN = 10
 

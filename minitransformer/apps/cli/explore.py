@@ -25,7 +25,7 @@ from minitransformer.apps.cli.parts_of_run import with_parts_of_run
 from minitransformer.apps.cli.run_options import load_chosen
 from minitransformer.arrays import blas
 from minitransformer.data import replace_halves
-from minitransformer.training import RunFolder
+from minitransformer.runs import RunFolder
 
 if TYPE_CHECKING:
     from minitransformer.apps.explorer import Session

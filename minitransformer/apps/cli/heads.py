@@ -15,7 +15,7 @@ from minitransformer.apps.cli.results import run_experiment
 from minitransformer.apps.cli.run_options import load_chosen
 from minitransformer.apps.paper.heads import held_out_groups, measure_heads
 from minitransformer.apps.paper.report import heads_text
-from minitransformer.training import RunFolder
+from minitransformer.runs import RunFolder
 
 
 @with_parts_of_run()

@@ -15,8 +15,9 @@ from minitransformer.apps.cli.parser import path
 from minitransformer.files import read_json, read_toml
 from minitransformer.nn import Transformer
 from minitransformer.options import Declaration, fault_of_path
+from minitransformer.runs import LENGTHS, Configuration, TrainedRun
 from minitransformer.tasks import TASKS, build, recipe_file, recipe_names
-from minitransformer.training import LENGTHS, Configuration, TrainedRun, continue_from
+from minitransformer.training import continue_from
 
 KINDS = {int: "N", float: "X", str: "NAME"}
 OPTIONS = {name: one for name, one in Configuration.declarations().items() if one.metadata.get("flag")}

@@ -23,8 +23,9 @@ from minitransformer.arrays import backend
 from minitransformer.console import fill
 from minitransformer.data import all_batches
 from minitransformer.options import fault_of_path
-from minitransformer.sharding import SINGLE_PROCESS
-from minitransformer.training import RunFolder, Trainer
+from minitransformer.parallel import SINGLE_PROCESS
+from minitransformer.runs import RunFolder
+from minitransformer.training import Trainer
 
 
 class Choice(NamedTuple):

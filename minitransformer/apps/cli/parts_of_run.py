@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Callable
 from functools import wraps
 
-from minitransformer.sharding import SINGLE_PROCESS
-from minitransformer.training import OWN_PARTS
+from minitransformer.parallel import SINGLE_PROCESS
+from minitransformer.runs import OWN_PARTS
 
 Command = Callable[[argparse.Namespace], int]
 

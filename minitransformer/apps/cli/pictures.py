@@ -10,7 +10,7 @@ from minitransformer.arrays import Array
 from minitransformer.data import END, START
 from minitransformer.decoding import check_sentence, hypotheses
 from minitransformer.nn import LanguageModel
-from minitransformer.training import RunFolder, TrainedRun
+from minitransformer.runs import RunFolder, TrainedRun
 
 
 def draw_curves(folder: RunFolder, last: Mapping[str, Any], title: str) -> Path:

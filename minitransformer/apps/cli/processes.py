@@ -14,7 +14,12 @@ from typing import TextIO
 from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.cli.parser import ARGUMENTS
 from minitransformer.arrays import backend, blas, choose_card
-from minitransformer.sharding import ProcessGroup, forked, launched_rank, start
+from minitransformer.parallel import (
+    ProcessGroup,
+    forked,
+    launched_rank,
+    start,
+)
 
 GRACE = 1.0
 """Seconds for which other processes hold back an error: the first process reports an error that occurs in all."""

@@ -13,8 +13,14 @@ from minitransformer.apps.cli.text_runs import describe_progress, describe_text_
 from minitransformer.arrays import library
 from minitransformer.console import counted
 from minitransformer.decoding import Diverged
+from minitransformer.runs import RunFolder, TrainedRun
 from minitransformer.tasks import TextCorpus
-from minitransformer.training import Result, RunFolder, Scores, TextScores, TrainedRun, Trainer
+from minitransformer.training import (
+    Result,
+    Scores,
+    TextScores,
+    Trainer,
+)
 
 INTERRUPTED = 130
 """The exit status after Ctrl-C."""

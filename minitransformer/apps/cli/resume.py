@@ -11,7 +11,8 @@ from minitransformer.apps.cli.errors import note
 from minitransformer.apps.cli.parts_of_run import with_parts_of_run
 from minitransformer.apps.cli.progress import train
 from minitransformer.arrays import backend
-from minitransformer.training import RunFolder, has_ended, lock_folder, resume
+from minitransformer.runs import RunFolder, lock_folder
+from minitransformer.training import has_ended, resume
 
 
 @with_parts_of_run(needed=True)

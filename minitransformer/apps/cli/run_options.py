@@ -8,8 +8,13 @@ from minitransformer.apps.cli.errors import UsageError, note
 from minitransformer.apps.cli.options import with_flags
 from minitransformer.decoding import PAPER, SearchOptions
 from minitransformer.options import OptionError
-from minitransformer.sharding import SINGLE_PROCESS
-from minitransformer.training import WEIGHTS, RunFolder, TrainedRun, load
+from minitransformer.parallel import SINGLE_PROCESS
+from minitransformer.runs import (
+    WEIGHTS,
+    RunFolder,
+    TrainedRun,
+    load,
+)
 
 CHOICES = {"weights": WEIGHTS}
 WORDS = {"beam": PAPER.beam, "alpha": PAPER.alpha}

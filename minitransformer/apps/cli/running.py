@@ -17,8 +17,8 @@ from minitransformer.arrays import BackendError, full_memory, use
 from minitransformer.data import MissingExtraError, UnknownTokenError
 from minitransformer.decoding import Diverged
 from minitransformer.files import FileError, reason
-from minitransformer.sharding import SINGLE_PROCESS, ProcessLostError, launched_rank
-from minitransformer.training import RunError
+from minitransformer.parallel import SINGLE_PROCESS, ProcessLostError, launched_rank
+from minitransformer.runs import RunError
 
 
 def run_parsed(parse: Callable[[], argparse.Namespace], commands: Mapping[str, ModuleType]) -> int:

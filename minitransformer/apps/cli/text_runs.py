@@ -9,16 +9,22 @@ from itertools import islice
 
 import numpy as np
 
-from minitransformer import training
+from minitransformer import runs, training
 from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.cli.processes import spread_over_cores
 from minitransformer.console import columns, counted
 from minitransformer.data import UNKNOWN, Trigram, read_lines
 from minitransformer.decoding import SamplingOptions, sample
 from minitransformer.nn import LanguageModel
-from minitransformer.sharding import ProcessGroup
+from minitransformer.parallel import ProcessGroup
+from minitransformer.runs import RunError, RunFolder, TrainedRun
 from minitransformer.tasks import TextCorpus
-from minitransformer.training import RunError, RunFolder, TextScores, TrainedRun, Trainer, trigram_bits, xz_bits
+from minitransformer.training import (
+    TextScores,
+    Trainer,
+    trigram_bits,
+    xz_bits,
+)
 
 SHOWN = 160
 """The number of tokens that a model in training writes, as a sign of its progress."""
@@ -77,7 +83,7 @@ def _corpus(folder: RunFolder, trained: TrainedRun, group: ProcessGroup) -> Text
     """Return the text that the model was trained on, or None, after saying why it cannot be read again."""
     try:
         corpus = trained.task.corpus(trained.options.data, trained.options.seed, (trained.source, trained.target))
-        training.check_data(folder, corpus)
+        runs.check_data(folder, corpus)
     except (ValueError, RunError) as error:
         print(f"the text that the model was trained on is not here as it was, so less is compared: {error}")
         return None

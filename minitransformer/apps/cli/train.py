@@ -10,14 +10,15 @@ import argparse
 import os
 from pathlib import Path
 
-from minitransformer import training
+from minitransformer import runs, training
 from minitransformer.apps.cli import progress
 from minitransformer.apps.cli.options import add_arguments as add_arguments
 from minitransformer.apps.cli.options import read_configuration, refusing
 from minitransformer.apps.cli.own_parts import chosen_parts, compare, draw_parts, in_place, try_own_parts
 from minitransformer.apps.learn.model import Parts, Trial, record
 from minitransformer.arrays import backend
-from minitransformer.training import RunFolder, Trainer
+from minitransformer.runs import RunFolder
+from minitransformer.training import Trainer
 
 
 def run(args: argparse.Namespace) -> int:
@@ -27,13 +28,13 @@ def run(args: argparse.Namespace) -> int:
     with refusing(args):
         if args.overwrite and not hasattr(args, "out"):
             raise ValueError("found --overwrite without --out, expected both: which run should be replaced?")
-        start = group.broadcast(lambda: training.load(args.start)) if hasattr(args, "start") else None
+        start = group.broadcast(lambda: runs.load(args.start)) if hasattr(args, "start") else None
         if start and choice:
             raise ValueError("found --from and --with, expected one of them")
         configuration = read_configuration(args, start)
         if hasattr(args, "out"):
             group.broadcast(lambda: training.check_free(args.out, args.overwrite))
-            if start and Path(os.path.realpath(args.out)) in group.broadcast(lambda: training.starts(args.start)):
+            if start and Path(os.path.realpath(args.out)) in group.broadcast(lambda: runs.starts(args.start)):
                 raise ValueError(f"found {args.out} in --out, which --from {args.start} needs; choose another --out")
         trainer = Trainer(configuration, group=group, fork=True, start=start)
     trial = try_own_parts(choice, trainer, args.anyway) if choice else None
@@ -58,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _train(trainer: Trainer, out: Path, overwrite: bool, parts: Parts | None = None, trial: Trial | None = None) -> int:
-    with training.lock_folder(out, trainer.group):
+    with runs.lock_folder(out, trainer.group):
         folder = trainer.group.broadcast(
             lambda: training.create_run(out, trainer.configuration, trainer.corpus, overwrite)
         )

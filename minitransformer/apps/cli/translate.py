@@ -16,7 +16,7 @@ from minitransformer.console import counted
 from minitransformer.data import normalise_text, split_lines
 from minitransformer.decoding import check_sentence, hypotheses
 from minitransformer.files import reason
-from minitransformer.sharding import SINGLE_PROCESS
+from minitransformer.parallel import SINGLE_PROCESS
 
 
 def _read_lines() -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from minitransformer import training
 from minitransformer.apps.exchange.ctranslate2 import read_ctranslate2 as read_ctranslate2
 from minitransformer.apps.exchange.huggingface import read_huggingface as read_huggingface
 from minitransformer.apps.exchange.llama2c import read_llama2c as read_llama2c
@@ -20,6 +19,7 @@ from minitransformer.apps.exchange.to_huggingface import write_huggingface as wr
 from minitransformer.apps.exchange.writing import ExportError as ExportError
 from minitransformer.apps.exchange.writing import check_new as check_new
 from minitransformer.public import public_names
+from minitransformer.runs import TrainedRun
 
 READERS: Mapping[str, Callable[..., Published]] = {
     "huggingface": read_huggingface,
@@ -28,7 +28,7 @@ READERS: Mapping[str, Callable[..., Published]] = {
     "llama2c": read_llama2c,
 }
 """The function that reads the models of each program from a path; llama2c's takes that of its tokens too."""
-WRITERS: Mapping[str, Callable[[training.TrainedRun, Path], list[str]]] = {
+WRITERS: Mapping[str, Callable[[TrainedRun, Path], list[str]]] = {
     "huggingface": write_huggingface,
     "ctranslate2": write_ctranslate2,
 }

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from minitransformer import ops, training
+from minitransformer import ops, runs, training
 from minitransformer.apps.exchange.reading import Fields
 from minitransformer.apps.exchange.writing import PROGRAMS, new_folder
 from minitransformer.arrays import Array, to_numpy
@@ -167,7 +167,7 @@ def find_sinusoidal(table: Array, stored: np.dtype[Any]) -> dict[str, Any] | Non
     return None
 
 
-def write_run(published: Published, out: Path) -> training.RunFolder:
+def write_run(published: Published, out: Path) -> runs.RunFolder:
     """Write a run folder that holds a model of another program; it gets its name when all its files are written.
 
     Raises
@@ -180,8 +180,8 @@ def write_run(published: Published, out: Path) -> training.RunFolder:
     source, target = published.source, published.target
     try:
         task = build("characters" if published.decoder_only else "text")
-        configuration = training.Configuration.of_task(task, **published.model, **published.search)
-        training.open_model(configuration, source, target, published.state)
+        configuration = runs.Configuration.of_task(task, **published.model, **published.search)
+        runs.open_model(configuration, source, target, published.state)
     except ValueError as error:
         raise FileError(f"the model cannot be built: {error}") from error
     if published.decoder_only:
@@ -192,8 +192,8 @@ def write_run(published: Published, out: Path) -> training.RunFolder:
         )
     else:
         corpus = Corpus(source=source, target=target, train=[], ids=[], valid=[], held_out=[], example="")
-    state = training.TrainingState(provenance=training.Provenance.of(configuration, corpus).flat())
+    state = runs.TrainingState(provenance=runs.Provenance.of(configuration, corpus).flat())
     with new_folder(out) as aside:
         folder = training.create_run(aside, configuration, corpus)
-        folder.save(training.Checkpoint(dict(published.state), {}, {}, state.flat()), configuration.training)
-    return training.RunFolder(out)
+        folder.save(runs.Checkpoint(dict(published.state), {}, {}, state.flat()), configuration.training)
+    return runs.RunFolder(out)

@@ -26,7 +26,7 @@ from minitransformer.arrays import Array, to_numpy
 from minitransformer.data import END, PAD, START, MissingExtraError, Tokeniser
 from minitransformer.decoding import SearchOptions
 from minitransformer.nn import LanguageModel, ModelOptions
-from minitransformer.training import TrainedRun
+from minitransformer.runs import TrainedRun
 
 QUANTIZATIONS = ("int8", "int16", "float16")
 """The types that weights may have instead of float32."""

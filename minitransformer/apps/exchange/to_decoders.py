@@ -18,7 +18,7 @@ from minitransformer.apps.exchange.published import ACTIVATIONS
 from minitransformer.arrays import Array
 from minitransformer.data import END, START, UNKNOWN, TokenizerJson, read_tokenizer
 from minitransformer.nn import ModelOptions
-from minitransformer.training import TrainedRun
+from minitransformer.runs import TrainedRun
 
 
 def write_decoder(run: TrainedRun, out: Path) -> list[str]:

@@ -22,7 +22,7 @@ from minitransformer.arrays import Array
 from minitransformer.data import END, PAD, START, UNKNOWN, Tokeniser
 from minitransformer.decoding import SearchOptions
 from minitransformer.nn import LanguageModel, ModelOptions
-from minitransformer.training import TrainedRun
+from minitransformer.runs import TrainedRun
 
 LONGEST = 512
 """The most tokens of a translation with its start, where the run has no limit of its own."""

@@ -20,7 +20,7 @@ from minitransformer.durable import PARTIAL, put_in_place
 from minitransformer.files import read_toml, reason
 from minitransformer.nn import ModelOptions
 from minitransformer.options import Options
-from minitransformer.training import RunError, TrainedRun
+from minitransformer.runs import RunError, TrainedRun
 
 
 class ExportError(ValueError):

@@ -7,8 +7,15 @@ from pathlib import Path
 from minitransformer.apps.explorer.body import RequestError
 from minitransformer.apps.explorer.limits import Recent
 from minitransformer.nn import LanguageModel, Transformer
+from minitransformer.runs import (
+    RunError,
+    RunFolder,
+    TrainedRun,
+    open_model,
+    read_checkpoint,
+    with_start,
+)
 from minitransformer.tracing import in_double
-from minitransformer.training import RunError, RunFolder, TrainedRun, open_model, read_checkpoint, with_start
 
 MOST_MODELS = 6
 MOST_BYTES = 2**30

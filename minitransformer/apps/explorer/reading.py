@@ -10,7 +10,7 @@ from minitransformer.apps.explorer.body import RequestError
 from minitransformer.data import END, UNKNOWN, Tokeniser, normalise_text
 from minitransformer.decoding import SearchOptions, as_sources, check_sentence, greedy, longest_sentence
 from minitransformer.nn import LanguageModel, Model
-from minitransformer.training import RunError, RunFolder, TrainedRun
+from minitransformer.runs import RunError, RunFolder, TrainedRun
 
 MOST_TOKENS = 128
 """The most tokens of a sentence, its end included."""

@@ -31,7 +31,7 @@ from minitransformer.apps.explorer.numbers import finite, window
 from minitransformer.apps.explorer.reading import MOST_WRITTEN, reading_of
 from minitransformer.data import END, START, TokenizerError
 from minitransformer.nn import Model, Transformer
-from minitransformer.training import RunFolder, TrainedRun
+from minitransformer.runs import RunFolder, TrainedRun
 
 REQUESTS = ("model", "translate", "trace", "tensor", "difference", "sources", "formulas", "training")
 """The requests: names of methods of `Session`."""

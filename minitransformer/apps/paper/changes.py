@@ -39,8 +39,9 @@ from minitransformer.files import read_json, read_toml
 from minitransformer.nn import LanguageModel, Transformer
 from minitransformer.optim import Adam
 from minitransformer.options import Options, option
+from minitransformer.runs import Configuration, writing
 from minitransformer.tasks import build
-from minitransformer.training import Configuration, Trainer, training_step, writing
+from minitransformer.training import Trainer, training_step
 
 _OPTIONS = read_toml(Path(__file__).with_suffix(".toml"))
 BASE: Mapping[str, Any] = _OPTIONS["base"]

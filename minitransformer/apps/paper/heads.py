@@ -44,7 +44,7 @@ from minitransformer.arrays import Array
 from minitransformer.data import START
 from minitransformer.decoding import source_sentence
 from minitransformer.nn import LanguageModel
-from minitransformer.training import RunFolder, TrainedRun
+from minitransformer.runs import RunFolder, TrainedRun
 
 KINDS = ("encoder", "decoder", "cross")
 """Self-attention of the encoder, of the decoder, and cross-attention, as ``Transformer.attention_maps`` calls them."""

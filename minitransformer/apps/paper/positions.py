@@ -39,7 +39,7 @@ from minitransformer.autograd import Tensor, no_grad
 from minitransformer.durable import check_makeable, write_whole
 from minitransformer.files import FileError, read_json
 from minitransformer.nn import Embedding, Encoder, ModelOptions, Module, normal, weights, xavier
-from minitransformer.training import writing
+from minitransformer.runs import writing
 
 POSITIONS = ("sinusoidal", "learned", "rotary", "alibi", "none")
 CONTEXTS = (1, 2, 3)

@@ -23,8 +23,8 @@ from minitransformer.apps.bench.report import fold, wrap
 from minitransformer.apps.paper.means import compare_means, holm
 from minitransformer.apps.paper.variations import Result
 from minitransformer.files import read_toml
+from minitransformer.runs import Configuration
 from minitransformer.tasks import build
-from minitransformer.training import Configuration
 
 
 class Row(NamedTuple):

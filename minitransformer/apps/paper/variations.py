@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from minitransformer import training
+from minitransformer import runs, training
 from minitransformer.console import counted
 from minitransformer.decoding import Diverged
 
@@ -19,7 +19,7 @@ from minitransformer.decoding import Diverged
 class Result(NamedTuple):
     """What was measured for a variation with one seed."""
 
-    configuration: training.Configuration
+    configuration: runs.Configuration
     parameters: int
     scores: Mapping[str, float]
     """The measurements of the held-out pairs, as the run folder has them."""
@@ -48,13 +48,13 @@ class Result(NamedTuple):
 def check_seeds(seeds: Sequence[int]) -> None:
     """Raise a ValueError unless all seeds are possible and different."""
     for seed in seeds:
-        training.Configuration.check({"seed": seed})
+        runs.Configuration.check({"seed": seed})
         if seeds.count(seed) > 1:
             raise ValueError(f"seeds: found {seed} more than once, expected different seeds")
 
 
 def train_variations(
-    root: Path, variations: Mapping[str, training.Configuration], seeds: Sequence[int], tell: Callable[[str], None]
+    root: Path, variations: Mapping[str, runs.Configuration], seeds: Sequence[int], tell: Callable[[str], None]
 ) -> dict[str, list[Result]]:
     """Train every variation with every seed, or load what is trained already.
 
@@ -85,8 +85,8 @@ def train_variations(
     """
     check_seeds(seeds)
     found: dict[str, list[Result]] = {name: [] for name in variations}
-    runs = [(name, wanted.changed(seed=seed)) for seed in seeds for name, wanted in variations.items()]
-    for number, (name, wanted) in enumerate(runs, 1):
+    trainings = [(name, wanted.changed(seed=seed)) for seed in seeds for name, wanted in variations.items()]
+    for number, (name, wanted) in enumerate(trainings, 1):
         folder = f"{name}-seed-{wanted.seed}" if wanted.seed else name
         try:
             result = _train(root / folder, wanted, tell)
@@ -94,16 +94,16 @@ def train_variations(
             raise Diverged(f"{error} of {name}, seed {wanted.seed}") from error
         found[name].append(result)
         tell(
-            f"{number} of {len(runs)}: {name}, seed {wanted.seed}: loss {result.loss:.4f} after "
+            f"{number} of {len(trainings)}: {name}, seed {wanted.seed}: loss {result.loss:.4f} after "
             f"{counted(wanted.training.steps, 'steps')}, {result.seconds:.0f} s"
         )
     return found
 
 
-def _train(path: Path, wanted: training.Configuration, report: Callable[[str], None]) -> Result:
-    run = training.RunFolder(path)
+def _train(path: Path, wanted: runs.Configuration, report: Callable[[str], None]) -> Result:
+    run = runs.RunFolder(path)
     threads = {name: getattr(wanted.training, name) for name in ("shares", "workers", "blas_threads")}
-    with training.lock_folder(run.path):
+    with runs.lock_folder(run.path):
         begun = training.holds_something(run)
         if begun and run.configuration().changed(**threads) != wanted:
             raise ValueError(f"{run.path} holds a run of another configuration; choose another --out")
@@ -112,6 +112,6 @@ def _train(path: Path, wanted: training.Configuration, report: Callable[[str], N
             if not begun:
                 training.create_run(path, trainer.configuration, trainer.corpus)
             trainer.train(run)
-        trained, final = training.load(run, report=report), run.measurements.final()
+        trained, final = runs.load(run, report=report), run.measurements.final()
     assert final is not None
     return Result(trained.options, sum(parameter.size for parameter in trained.model.parameters()), final)

@@ -17,7 +17,7 @@ from minitransformer.apps.learn.model.parts import PARTS, Parts
 from minitransformer.durable import write_durably
 from minitransformer.files import FileError, read_json
 from minitransformer.options import Options
-from minitransformer.training import OWN_PARTS as FILE
+from minitransformer.runs import OWN_PARTS as FILE
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,8 +25,8 @@ from minitransformer.autograd import RULES, Tensor, backpropagate, unbroadcast
 from minitransformer.data import END, PAD, Batch, TextBatch, decoder_input
 from minitransformer.decoding import SamplingOptions, beam_search, greedy, sample
 from minitransformer.nn import LanguageModel, Transformer
+from minitransformer.runs import Configuration
 from minitransformer.stand_ins import reference, standing_in
-from minitransformer.training import Configuration
 
 SENTENCES = 6
 """How many sentences of the batch are tried: they are enough to see a difference."""

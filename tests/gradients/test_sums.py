@@ -4,8 +4,8 @@ import numpy as np
 
 from minitransformer.arrays import asarray, to_numpy, xp
 from minitransformer.autograd import Tensor
+from minitransformer.gradients import Flat, Sum
 from minitransformer.optim import Buffer
-from minitransformer.sharding import Flat, Sum
 
 
 def shares_of(*values):

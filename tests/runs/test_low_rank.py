@@ -8,8 +8,8 @@ from minitransformer.arrays import asarray, to_numpy
 from minitransformer.nn import LanguageModel, Transformer
 from minitransformer.nn.layers import ACTIVATIONS
 from minitransformer.tasks import build
-from minitransformer.training import Configuration, RunError
-from minitransformer.training.low_rank import adapt, digest_of, merge, weights_to_save
+from minitransformer.runs import Configuration, RunError
+from minitransformer.runs.low_rank import adapt, digest_of, merge, weights_to_save
 
 OTHERS = {
     "paper": {},

@@ -5,10 +5,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from together import run_together
 
-from minitransformer.sharding import MPI, SINGLE_PROCESS, process_group
-
-from .together import run_together
+from minitransformer.parallel import MPI, SINGLE_PROCESS, process_group
 
 pytestmark = pytest.mark.numpy_only("the processes here are threads, which share the one GPU")
 HERE = threading.local()

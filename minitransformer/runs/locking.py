@@ -10,8 +10,8 @@ from importlib import import_module
 from pathlib import Path
 
 from minitransformer.durable import lock_of
-from minitransformer.sharding import SINGLE_PROCESS, ProcessGroup
-from minitransformer.training.errors import RunError
+from minitransformer.parallel import SINGLE_PROCESS, ProcessGroup
+from minitransformer.runs.errors import RunError
 
 BESIDE = sys.platform == "win32"
 """Whether a file beside the folder is locked instead of the folder."""

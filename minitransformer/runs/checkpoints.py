@@ -30,9 +30,9 @@ from minitransformer.durable import (
 )
 from minitransformer.files import FileError, parse_json, reason, require_regular_file
 from minitransformer.options import OptionError, Options
-from minitransformer.training.errors import RunError, refusing
-from minitransformer.training.options import TrainingOptions
-from minitransformer.training.state import State, TrainingState
+from minitransformer.runs.errors import RunError, refusing
+from minitransformer.runs.options import TrainingOptions
+from minitransformer.runs.state import State, TrainingState
 
 S = TypeVar("S", bound=Options)
 Report = Callable[[str], None]
@@ -63,7 +63,7 @@ class Checkpoint(NamedTuple):
     mean: dict[str, Any]
     """The mean of the last steps' weights, which is used to translate; empty before those steps."""
     state: dict[str, Any]
-    """Step, random state, and so on: plain values; see `minitransformer.training.state`."""
+    """Step, random state, and so on: plain values; see `minitransformer.runs.state`."""
     path: Path | None = None
     """The file from which it was read."""
 

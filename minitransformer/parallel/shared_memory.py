@@ -29,7 +29,7 @@ import numpy as np
 from minitransformer.arrays import Array, blas
 from minitransformer.autograd import Tensor
 from minitransformer.files import reason
-from minitransformer.sharding.process_group import SINGLE_PROCESS, ProcessGroup, spread
+from minitransformer.parallel.process_group import SINGLE_PROCESS, ProcessGroup, spread
 
 T = TypeVar("T")
 U = TypeVar("U")

@@ -21,8 +21,8 @@ from minitransformer import ops
 from minitransformer.arrays import Array, asarray, to_numpy, xp
 from minitransformer.autograd import Operation, Tensor
 from minitransformer.data import PAD
+from minitransformer.gradients.micro_batches import Part
 from minitransformer.nn import Model, Transformer
-from minitransformer.sharding.shares import Part
 
 TOKENS = 2048
 """The tokens of the vocabulary for which a block's part of the gradient of W is computed at a time; it fits a cache."""

@@ -4,14 +4,21 @@ from itertools import product
 from types import SimpleNamespace
 
 import pytest
+from together import run_together
 from toml_cases import cases_from_toml
 
 from minitransformer.apps.cli import main
 from minitransformer.arrays import backend, blas, card
 from minitransformer.data import MissingExtraError
-from minitransformer.sharding import SINGLE_PROCESS, launched_rank, process_group, start
+from minitransformer.parallel import (
+    SINGLE_PROCESS,
+    launched_rank,
+    process_group,
+    start,
+)
+from minitransformer.runs import Configuration, RunError
 from minitransformer.tasks import build
-from minitransformer.training import Configuration, RunError, agreement
+from minitransformer.training import agreement
 from minitransformer.training.agreement import (
     check_agreement,
     check_options,
@@ -19,8 +26,6 @@ from minitransformer.training.agreement import (
     with_shares,
 )
 from minitransformer.training.preparing import prepare
-
-from .together import run_together
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from minitransformer.arrays import Array, backend, square_sums, xp
+from minitransformer.gradients.sums import Flat, Sum
 from minitransformer.optim import Buffer
-from minitransformer.sharding.gradients import Flat, Sum
 
 
 def clip_gradient(

@@ -22,11 +22,11 @@ import numpy as np
 from minitransformer.arrays import Array, RowsGenerator, backend, blas
 from minitransformer.console import counted
 from minitransformer.data import PAD
+from minitransformer.gradients.sums import Flat, Sum
 from minitransformer.nn import Model
 from minitransformer.optim import Buffer, Gradient
 from minitransformer.options import OptionError
-from minitransformer.sharding.gradients import Flat, Sum
-from minitransformer.sharding.process_group import ProcessGroup
+from minitransformer.parallel.process_group import ProcessGroup
 
 LEAST_TOKENS = 256
 """The smallest share that is worth a process; below it, the overhead of Python dominates."""

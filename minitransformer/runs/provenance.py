@@ -11,10 +11,10 @@ from minitransformer.data import normalise_text, tokenisers_to_json
 from minitransformer.options import OptionError, Options
 from minitransformer.tasks import Corpus, TextCorpus
 from minitransformer.tasks.corpus import Tokenisers
-from minitransformer.training.checkpoints import Checkpoint
-from minitransformer.training.configuration import Configuration
-from minitransformer.training.errors import RunError, refusing
-from minitransformer.training.run import CONFIGURATION, DATA, PAIRS, TEXT, VOCABULARY, RunFolder
+from minitransformer.runs.checkpoints import Checkpoint
+from minitransformer.runs.configuration import Configuration
+from minitransformer.runs.errors import RunError, refusing
+from minitransformer.runs.folder import CONFIGURATION, DATA, PAIRS, TEXT, VOCABULARY, RunFolder
 
 
 @dataclass(frozen=True, kw_only=True)

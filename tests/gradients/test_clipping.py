@@ -5,9 +5,9 @@ import pytest
 
 from minitransformer.arrays import to_numpy
 from minitransformer.data import PAD, Batch
+from minitransformer.gradients import Sum
 from minitransformer.nn import Transformer
 from minitransformer.optim import Adam, Gradient
-from minitransformer.sharding import Sum
 from minitransformer.training import clip_gradient, training_step
 
 from .steps import gradient_of, whole_of

@@ -3,17 +3,23 @@
 import numpy as np
 import pytest
 from run_contents import agree
+from together import run_together
 
 from minitransformer.arrays import blas, cache_slices
 from minitransformer.autograd import Tensor
 from minitransformer.data import PAD, Batch
+from minitransformer.gradients import Sum
 from minitransformer.nn import Transformer
 from minitransformer.optim import Adam, Gradient
-from minitransformer.sharding import SINGLE_PROCESS, Sum
+from minitransformer.parallel import SINGLE_PROCESS
+from minitransformer.runs import Configuration
 from minitransformer.tasks import build
-from minitransformer.training import Configuration, Trainer, clip_gradient, create_run, training_step
-
-from .together import run_together
+from minitransformer.training import (
+    Trainer,
+    clip_gradient,
+    create_run,
+    training_step,
+)
 
 pytestmark = pytest.mark.numpy_only("the processes here are threads, which share the one GPU")
 SHARES = 4

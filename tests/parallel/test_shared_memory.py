@@ -56,7 +56,7 @@ def wait_until_gone(session):
 def test_processes_that_share_memory_change_no_bit(size, shares, clip, accumulate):
     losses, values, _, mean = train(clip=clip, accumulate=accumulate, shares=shares)
     out, errors = run(f"""
-from tests.sharding.test_process_group import model_of, train
+from tests.parallel.test_process_group import model_of, train
 with forked({size}, model_of(32).parameters(), {shares}) as group:
     found = train(group, clip={clip}, accumulate={accumulate}, shares={shares})
     means = group.all_gather(found[3])

@@ -25,8 +25,8 @@ from minitransformer.nn.layers import ACTIVATIONS
 from minitransformer.nn.module import Module, Parameter, normal, weights
 from minitransformer.ops.heads import heads
 from minitransformer.options import OptionError
-from minitransformer.training.configuration import Configuration
-from minitransformer.training.errors import RunError
+from minitransformer.runs.configuration import Configuration
+from minitransformer.runs.errors import RunError
 
 A, B = "_a", "_b"
 """The endings of the names of a matrix's factors."""

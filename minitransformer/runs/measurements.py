@@ -12,7 +12,7 @@ from typing import Any
 from minitransformer.durable import append, flush_file, write_durably
 from minitransformer.files import FileError, parse_json, read_file
 from minitransformer.options import Options, option
-from minitransformer.training.errors import refusing, writing
+from minitransformer.runs.errors import refusing, writing
 
 
 class Measurements:

@@ -7,7 +7,7 @@ import numpy as np
 from minitransformer.arrays import Array, asarray, to_numpy, xp
 from minitransformer.nn import Model
 from minitransformer.optim import Adam
-from minitransformer.sharding import ProcessGroup
+from minitransformer.parallel import ProcessGroup
 
 
 class MeanWeights:

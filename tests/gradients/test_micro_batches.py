@@ -8,11 +8,18 @@ from toml_cases import cases_from_toml
 from minitransformer import ops
 from minitransformer.arrays import blas, to_numpy
 from minitransformer.data import PAD, Batch
+from minitransformer.gradients import check_workers, default_processes
 from minitransformer.nn import Transformer
 from minitransformer.optim import Adam
-from minitransformer.sharding import check_workers, default_processes
+from minitransformer.runs import Configuration
 from minitransformer.tasks import build
-from minitransformer.training import Configuration, Trainer, create_run, default_shares, resume, training_step
+from minitransformer.training import (
+    Trainer,
+    create_run,
+    default_shares,
+    resume,
+    training_step,
+)
 
 from .steps import gradient_of
 
@@ -163,7 +170,7 @@ def test_threads_of_products_are_left_as_they_were(tmp_path):
 @cases_from_toml
 def test_processes_are_those_asked_for_or_one_for_each_core(monkeypatch, library, shares, workers, expected):
     monkeypatch.setattr(blas, "cores", lambda: 4)
-    monkeypatch.setattr("minitransformer.sharding.shares.backend", lambda: library)
+    monkeypatch.setattr("minitransformer.gradients.micro_batches.backend", lambda: library)
     assert default_processes(shares, workers) == expected
 
 
@@ -171,7 +178,7 @@ def test_processes_are_those_asked_for_or_one_for_each_core(monkeypatch, library
 def test_by_default_each_core_has_a_share_if_it_has_enough_to_do(monkeypatch):
     monkeypatch.setattr(blas, "cores", lambda: 8)
     assert [default_shares(n) for n in (1, 300, 512, 1100, 10**6)] == [1, 1, 2, 4, 8]
-    monkeypatch.setattr("minitransformer.sharding.shares.backend", lambda: "cupy")
+    monkeypatch.setattr("minitransformer.gradients.micro_batches.backend", lambda: "cupy")
     assert default_shares(10**6) == 1
     with pytest.raises(ValueError, match="workers must be 1 with cupy, found 2"):
         check_workers(2)
