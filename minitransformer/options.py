@@ -116,6 +116,8 @@ class Options:
 
     owner: ClassVar[str] = ""
     """The name at the start of a message."""
+    renamed: ClassVar[Mapping[str, str]] = {}
+    """The names of options by those that files of earlier versions have."""
 
     def __init_subclass__(cls) -> None:
         summary, raises, errors = cleandoc(cls.__doc__ or "").partition("Raises\n")
@@ -133,7 +135,7 @@ class Options:
     def from_flat(cls, values: object) -> Self:
         """Return the options of a flat table, as ``flat()`` returns it and a file holds it.
 
-        Options that earlier versions lack may be missing.
+        Options that earlier versions lack may be missing, and may have the names of earlier versions.
 
         Raises
         ------
@@ -142,6 +144,8 @@ class Options:
         """
         if not isinstance(values, Mapping):
             raise OptionError(f"found {type(values).__name__}, expected a table of options")
+        renamed = {old: name for old, name in cls.renamed.items() if name not in values}
+        values = {renamed.get(name, name): value for name, value in values.items()}
         cls.check(values)
         declarations = cls.declarations()
         old = {name for name, declared in declarations.items() if not declared.metadata.get("added")}

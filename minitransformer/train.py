@@ -1,7 +1,7 @@
 """One training step: predict, compare, propagate back, and move the weights (section 5 of the paper).
 
 A loop of your own calls `training_step` with a batch. ``minitransformer train`` calls the same function, with options
-that cut a batch into shares for several processes, and that limit memory or the size of the gradient.
+that cut a batch into micro-batches for several processes, and that limit memory or the size of the gradient.
 
 On Linux, call ``minitransformer.arrays.keep_freed_memory()`` at the top of a script with a training loop of its own:
 small steps then take 20 to 40 % less time. The command ``minitransformer train`` does so.
@@ -18,7 +18,7 @@ from minitransformer.gradients import (
     Batch,
     add_gradient_in_blocks,
     clip_gradient,
-    share_out_rows,
+    cut_batches,
     sum_gradients,
     sum_losses,
 )
@@ -36,7 +36,7 @@ def training_step(
     label_smoothing: float = 0.0,
     *,
     clip: float | None = None,
-    shares: int = 1,
+    micro_batches: int = 1,
     loss_block: int | None = None,
     group: ProcessGroup = SINGLE_PROCESS,
 ) -> Array:
@@ -56,14 +56,14 @@ def training_step(
         The share of the target probability that is spread over all tokens; section 5.4.
     clip : float, optional
         The largest norm of the gradient; see `clip_gradient`. By default there is none.
-    shares : int, default 1
+    micro_batches : int, default 1
         The number of parts of each batch, which have gradients of their own; see ``gradients/micro_batches.py``. The
         last bits of the weights depend on it, but not on the processes.
     loss_block : int, optional
         The number of target positions whose logits are in memory at a time; by default all.
     group : ProcessGroup
-        The processes that work on the shares; by default only this one. Each calls this function with the same batch
-        and an optimiser of its part of the weights.
+        The processes that work on the micro-batches; by default only this one. Each calls this function with the same
+        batch and an optimiser of its part of the weights.
 
     Returns
     -------
@@ -73,16 +73,16 @@ def training_step(
     Raises
     ------
     ValueError
-        If there are fewer shares than processes.
+        If there are fewer micro-batches than processes.
     """
     batches: Sequence[Any] = [batch] if hasattr(batch, "target_output") else list(batch)
     losses: list[list[Array | float]] = []
     gradients = []
-    for share in share_out_rows(model, batches, shares, group):  # by default a single one: the whole batch
+    for micro_batch in cut_batches(model, batches, micro_batches, group):  # by default a single one: the whole batch
         optimiser.zero_grad()
         losses.append([])
-        for part in share:
-            if part is None:  # fewer sentences than shares
+        for part in micro_batch:
+            if part is None:  # fewer sentences than micro-batches
                 losses[-1].append(0.0)
             elif loss_block is not None:
                 losses[-1].append(add_gradient_in_blocks(model, part, loss_block, label_smoothing))
@@ -93,7 +93,7 @@ def training_step(
                 loss.backward(part.weight, release=True)
                 losses[-1].append(part.weight * loss.data)
         gradients.append(Gradient(optimiser.buffer))
-    gradient = sum_gradients(gradients, optimiser.buffer, shares, group)
+    gradient = sum_gradients(gradients, optimiser.buffer, micro_batches, group)
     if clip is not None:
         gradient, _ = clip_gradient(gradient, optimiser.buffer, clip, group.all_gather)
     optimiser.step(learning_rate, gradient)

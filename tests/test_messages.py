@@ -62,7 +62,7 @@ WRITER = nn.LanguageModel(9, **SIZES)
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    sizes = {"d_model": 8, "n_heads": 2, "n_layers": 1, "d_ff": 8, "train_pairs": 20, "held_out": 4, "shares": 1}
+    sizes = {"d_model": 8, "n_heads": 2, "n_layers": 1, "d_ff": 8, "train_pairs": 20, "held_out": 4, "micro_batches": 1}
     steps = {"steps": 4, "evaluate_every": 2, "average_last": 2, "workers": 1, "blas_threads": 1}
     trainer = training.Trainer(configuration("reverse", **sizes, **steps))
     folder = training.create_run(tmp_path_factory.mktemp("trained") / "run", trainer.configuration, trainer.corpus)

@@ -34,7 +34,7 @@ DEFAULTS = {
     mt.runs.TrainedRun.write: {"prompt": "", "length": 500, "seed": 0},
     mt.runs.TrainedRun.continuation: {"prompt": "", "seed": 0},
     mt.training.evaluate: {"measures": (), "beam": 1, "alpha": 0.6, "bleu_tokenize": "13a"},
-    mt.training.training_step: {"label_smoothing": 0.0, "shares": 1},
+    mt.training.training_step: {"label_smoothing": 0.0, "micro_batches": 1},
     mt.optim.Adam: {"betas": (0.9, 0.98), "eps": 1e-9, "weight_decay": 0.0},
     mt.nn.Transformer: {"seed": 0},
     mt.nn.LanguageModel: {"seed": 0},

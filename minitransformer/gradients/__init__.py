@@ -13,15 +13,24 @@ from minitransformer.gradients.clipping import clip_gradient
 from minitransformer.gradients.micro_batches import (
     Batch,
     Part,
-    check_shares,
+    check_micro_batches,
     check_workers,
+    cut_batches,
+    default_micro_batches,
     default_processes,
-    default_shares,
-    share_out_rows,
     sum_gradients,
     sum_losses,
 )
 from minitransformer.gradients.sums import Flat, Sum
 
-__all__ = ["Batch", "Flat", "Part", "Sum", "add_gradient_in_blocks", "check_shares", "check_workers", "clip_gradient"]
-__all__ += ["default_processes", "default_shares", "share_out_rows", "sum_gradients", "sum_losses"]
+__all__ = [
+    "Batch",
+    "Flat",
+    "Part",
+    "Sum",
+    "add_gradient_in_blocks",
+    "check_micro_batches",
+    "check_workers",
+    "clip_gradient",
+]
+__all__ += ["cut_batches", "default_micro_batches", "default_processes", "sum_gradients", "sum_losses"]

@@ -15,13 +15,13 @@ def clip_gradient(
     longest: float,
     all_gather: Callable[[list[Array]], list[list[Array]]] = lambda squares: [squares],
 ) -> tuple[Sum, Array]:
-    """Return the clipped gradient of all shares, and its norm before clipping.
+    """Return the clipped gradient of all micro-batches, and its norm before clipping.
 
-    With g the sum over the shares, for all parameters together::
+    With g the sum over the micro-batches, for all parameters together::
 
         g = g · min(1, longest / |g|)
 
-    The norm of a sum is not the sum of the norms, so the shares' gradients are added here and not by the optimiser.
+    The norm of a sum is not the sum of the norms, so the gradients are added here and not by the optimiser.
     Squares are summed for each cache-sized slice of the parameters, and these sums are added in the order of the
     slices: the norm does not depend on which process summed which slice. On a GPU the factor stays on the device, so
     the host does not wait.
@@ -29,7 +29,7 @@ def clip_gradient(
     Parameters
     ----------
     gradient : Sum
-        The gradients of all shares.
+        The gradients of all micro-batches.
     buffer : Buffer
         The parameters; it defines this process's part of the gradient and its slices.
     longest : float

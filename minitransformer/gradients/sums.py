@@ -1,4 +1,4 @@
-"""The gradients of the shares of a batch; their sum is computed a slice at a time."""
+"""The gradients of the micro-batches of a batch; their sum is computed a slice at a time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from minitransformer.optim import Buffer, Gradient
 
 
 class Flat(Gradient):
-    """The gradient of one share, or of all, in one array.
+    """The gradient of one micro-batch, or of all, in one array.
 
     Parameters
     ----------
@@ -34,33 +34,33 @@ class Flat(Gradient):
 
 
 class Sum(Gradient):
-    """The sum of the shares' gradients, in their order, times a factor.
+    """The sum of the micro-batches' gradients, in their order, times a factor.
 
     Parameters
     ----------
-    shares : sequence of Gradient
+    micro_batches : sequence of Gradient
         At least one.
     factor : array, shape (), optional
         The factor of the sum; see `clip`.
     """
 
-    def __init__(self, shares: Sequence[Gradient], factor: Array | None = None) -> None:
-        self.shares, self.factor = shares, factor
+    def __init__(self, micro_batches: Sequence[Gradient], factor: Array | None = None) -> None:
+        self.micro_batches, self.factor = micro_batches, factor
 
     def write(self, part: slice, out: Array) -> None:
         """Write a slice of the gradient into an array."""
-        first, *others = self.shares
+        first, *others = self.micro_batches
         first.write(part, out)
-        for share in others:
-            for here, values in share.values(part):
+        for micro_batch in others:
+            for here, values in micro_batch.values(part):
                 if values is not None:
                     out[here] += values
         if self.factor is not None:
             out *= self.factor
 
     def by_parameter(self) -> list[Array | None] | None:
-        """Return the gradient of each parameter if there is one share, and None if there are several."""
-        arrays, factor = self.shares[0].by_parameter() if len(self.shares) == 1 else None, self.factor
+        """Return the gradient of each parameter if there is one micro-batch, and None if there are several."""
+        arrays, factor = self.micro_batches[0].by_parameter() if len(self.micro_batches) == 1 else None, self.factor
         if arrays is None or factor is None:
             return arrays
         return [None if array is None else array * factor for array in arrays]

@@ -169,7 +169,7 @@ def can_fork() -> bool:
 
 
 @contextmanager
-def forked(size: int, parameters: Sequence[Tensor] = (), shares: int = 1) -> Iterator[ProcessGroup]:
+def forked(size: int, parameters: Sequence[Tensor] = (), micro_batches: int = 1) -> Iterator[ProcessGroup]:
     """Run the block in several processes, which divide the cores; only this one leaves it.
 
     The others print nothing, and end with the block. If one fails, its error is raised in this one; if this one leaves
@@ -182,8 +182,8 @@ def forked(size: int, parameters: Sequence[Tensor] = (), shares: int = 1) -> Ite
         warned of, the block runs in this one alone.
     parameters : sequence of Tensor, optional
         What the block trains. It finds memory for it in the ``weights`` of its `ProcessGroup`.
-    shares : int
-        The number of shares of each batch.
+    micro_batches : int
+        The number of micro-batches of each batch.
 
     Yields
     ------
@@ -199,7 +199,7 @@ def forked(size: int, parameters: Sequence[Tensor] = (), shares: int = 1) -> Ite
         yield SINGLE_PROCESS
         return
     number, dtype = sum(p.size for p in parameters), parameters[0].dtype if parameters else np.dtype("f4")
-    memory = np.frombuffer(mmap(-1, max(1, (1 + shares) * number) * dtype.itemsize), dtype)
+    memory = np.frombuffer(mmap(-1, max(1, (1 + micro_batches) * number) * dtype.itemsize), dtype)
     weights, exchanged = (memory[:number] if parameters else None), memory[number:]
     first = Forked(0, size, [], weights, exchanged)
     sys.stdout.flush()

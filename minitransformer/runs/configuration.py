@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from minitransformer.decoding import SearchOptions
 from minitransformer.nn import LanguageModel, Transformer
@@ -26,6 +26,8 @@ class Configuration(Options):
     OptionError
         If a value is out of its range; the message names it.
     """
+
+    renamed: ClassVar[Mapping[str, str]] = {"shares": "micro_batches"}
 
     task: str
     task_options: Mapping[str, str] = field(default_factory=dict)
@@ -97,12 +99,12 @@ class Configuration(Options):
         Options that are numbers of steps, such as the warm-up, scale with it unless the user gave them.
         """
         training = self.training
-        shares = {
+        scaled = {
             name: max(1, round(value * steps / training.steps))
             for name in self.free.intersection(COUNTED_IN_STEPS)
             if (value := getattr(training, name)) not in (None, 1)  # "off", or each step
         }
-        changed = self.changed(steps=steps, **({"epochs": None, "minutes": None} | shares | values))
+        changed = self.changed(steps=steps, **({"epochs": None, "minutes": None} | scaled | values))
         return replace(changed, free=self.free - {"steps"})
 
     def build_task(self) -> Task:
@@ -170,8 +172,8 @@ class Configuration(Options):
             If a value is missing, unknown or impossible, or there is no such task.
         """
         configuration = super().from_flat(values)
-        if configuration.training.shares is None:  # as in runs of earlier versions
-            configuration = configuration.changed(shares=configuration.training.workers)
+        if configuration.training.micro_batches is None:  # as in runs of earlier versions
+            configuration = configuration.changed(micro_batches=configuration.training.workers)
         if (length := configuration.training.length) != "steps":
             raise ValueError(f"found {length}, expected steps: a run records how many steps it has")
         configuration.build_task()

@@ -16,7 +16,7 @@ MOST = 1_000_000
 HISTORY = 20
 """At how many steps, or up to twice as many, the weights are kept to look at."""
 MOST_WORKERS = 1024
-"""The maximum of shares, workers and BLAS threads."""
+"""The maximum of micro-batches, workers and BLAS threads."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,16 +103,16 @@ class TrainingOptions(Options):
         "number affects rounding (default: all)",
         at_least=1, added=True, editable=True,
     )  # fmt: skip
-    shares: int | None = option(
+    micro_batches: int | None = option(
         None,
-        "parts that each batch is cut into; the number affects rounding (default: one for each process)",
+        "parts that each batch is cut into, whose gradients are added; the number affects rounding (default: one for each process)",
         at_least=1,
         at_most=MOST_WORKERS,
         added=True,
     )
     workers: int | None = option(
         None,
-        "processes that work on the shares of each batch, where the system can fork safely; their number changes the "
+        "processes that work on the micro-batches of each batch, where the system can fork safely; their number changes the "
         "speed only (default: one for each core)",
         at_least=1,
         at_most=MOST_WORKERS,
@@ -120,7 +120,7 @@ class TrainingOptions(Options):
     )
     blas_threads: int | None = option(
         None,
-        "threads of each matrix product; the number affects rounding (default: the cores, divided among the shares)",
+        "threads of each matrix product; the number affects rounding (default: the cores, divided among the micro-batches)",
         at_least=1,
         at_most=MOST_WORKERS,
         added=True,

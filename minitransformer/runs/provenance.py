@@ -34,10 +34,10 @@ class Provenance(Options):
 
     def changes(self, configuration: Configuration) -> list[str]:
         """Return a sentence for each option that another configuration has changed."""
-        fixed = configuration.fixed()
+        fixed, renamed = configuration.fixed(), configuration.renamed
         return [
             f"{name} is {fixed[name]!r}, but they were trained with {trained!r}"
-            for name, trained in self.configuration.items()
+            for name, trained in ((renamed.get(name, name), trained) for name, trained in self.configuration.items())
             if name in fixed and fixed[name] != trained
         ]
 

@@ -1,7 +1,7 @@
 """Training: the loop, its measurements, and what begins, resumes and averages runs."""
 
 from minitransformer.gradients import clip_gradient as clip_gradient
-from minitransformer.gradients import default_shares as default_shares
+from minitransformer.gradients import default_micro_batches as default_micro_batches
 from minitransformer.public import public_names
 from minitransformer.train import training_step as training_step
 from minitransformer.training.averaging import average as average

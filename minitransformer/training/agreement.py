@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from platform import python_version
 
 from minitransformer.arrays import backend, blas, card
-from minitransformer.gradients import check_shares, check_workers, default_shares
+from minitransformer.gradients import check_micro_batches, check_workers, default_micro_batches
 from minitransformer.parallel import FORKS_SAFELY, ProcessGroup, can_fork
 from minitransformer.runs.configuration import Configuration
 from minitransformer.runs.errors import RunError
@@ -14,20 +14,20 @@ from minitransformer.runs.provenance import digests_of
 from minitransformer.tasks import Corpus, TextCorpus
 
 
-def with_shares(configuration: Configuration, group: ProcessGroup, fork: bool = False) -> Configuration:
-    """Return a configuration with fixed numbers of shares and BLAS threads: the rounding of sums depends on both.
+def with_micro_batches(configuration: Configuration, group: ProcessGroup, fork: bool = False) -> Configuration:
+    """Return a configuration with numbers of micro-batches and BLAS threads: the rounding of sums depends on both.
 
-    A process that works alone takes the whole batch as one share, whose matrix products use all cores.
+    A process that works alone takes the whole batch as one micro-batch, whose matrix products use all cores.
     """
     training = configuration.training
     check_workers(training.workers or 1)
     several = group.size > 1 or (fork and can_fork())
-    by_default = training.workers or (default_shares(training.batch_tokens) if several else 1)
-    shares = training.shares or max(group.size, by_default)
-    check_shares(shares, group)
-    threads = training.blas_threads or blas.default_threads(shares if FORKS_SAFELY or group.size > 1 else 1)
-    shares, threads = group.broadcast(lambda: (shares, threads))
-    return configuration.changed(shares=shares, blas_threads=threads)
+    by_default = training.workers or (default_micro_batches(training.batch_tokens) if several else 1)
+    micro_batches = training.micro_batches or max(group.size, by_default)
+    check_micro_batches(micro_batches, group)
+    threads = training.blas_threads or blas.default_threads(micro_batches if FORKS_SAFELY or group.size > 1 else 1)
+    micro_batches, threads = group.broadcast(lambda: (micro_batches, threads))
+    return configuration.changed(micro_batches=micro_batches, blas_threads=threads)
 
 
 def check_agreement(group: ProcessGroup, values: Mapping[str, object]) -> None:
@@ -78,7 +78,7 @@ def compare_processors(group: ProcessGroup) -> list[str]:
     more = f" (and {len(different) - 1} more)" if len(different) > 1 else ""
     return [
         f"process {rank}{more} computes with {kind}, process 0 with {first}: "
-        "the last bits of the weights depend on which process works on which share"
+        "the last bits of the weights depend on which process works on which micro-batch"
     ]
 
 

@@ -68,9 +68,9 @@ def fix_length(
         steps = round(training.epochs * batches.batches_per_epoch / training.accumulate)
         return configuration.with_steps(max(1, steps)), None
     if training.minutes is not None:
-        model, shares = build_model(), training.shares or 1
-        processes = default_processes(shares, training.workers) if fork and group.size == 1 else 1
-        with forked(processes, model.trained_parameters(), shares) as several:
+        model, micro_batches = build_model(), training.micro_batches or 1
+        processes = default_processes(micro_batches, training.workers) if fork and group.size == 1 else 1
+        with forked(processes, model.trained_parameters(), micro_batches) as several:
             seconds = measure_step(model, batches, training, group if several.size == 1 else several)
         return configuration.with_steps(max(1, int(TRAINED * 60 * training.minutes / seconds))), seconds
     return configuration, None
@@ -87,13 +87,14 @@ def measure_step(
     optimiser = Adam(model.trained_parameters(), weight_decay=decay, part=part, values=group.weights)
     every, times = all_batches(batches), [0.0]
     model.train()
-    with blas.threads(training.blas_threads or blas.default_threads(training.shares or 1)):
+    with blas.threads(training.blas_threads or blas.default_threads(training.micro_batches or 1)):
         for number in range(UNTIMED + MOST):
             begun = time.perf_counter()
-            micro_batches = list(islice(every, training.accumulate))
+            accumulated = list(islice(every, training.accumulate))
             loss = training_step(
-                model, optimiser, micro_batches, 1e-6, training.label_smoothing,
-                clip=training.clip, shares=training.shares or 1, loss_block=training.loss_block, group=group,
+                model, optimiser, accumulated, 1e-6, training.label_smoothing,
+                clip=training.clip, micro_batches=training.micro_batches or 1, loss_block=training.loss_block,
+                group=group,
             )  # fmt: skip
             float(loss)  # synchronise: a GPU works asynchronously
             times = [*times, time.perf_counter() - begun] if number >= UNTIMED else []

@@ -15,7 +15,7 @@ from minitransformer.runs.configuration import Configuration
 from minitransformer.runs.low_rank import adapt
 from minitransformer.tasks import Corpus, Task, TextCorpus
 from minitransformer.tasks.corpus import Tokenisers, sha256_of
-from minitransformer.training.agreement import check_data, check_options, compare_processors, with_shares
+from minitransformer.training.agreement import check_data, check_options, compare_processors, with_micro_batches
 from minitransformer.training.continuing import freeze, read_kept_good
 from minitransformer.training.evaluation import check_bleu
 from minitransformer.training.length import fix_length
@@ -25,7 +25,7 @@ class Prepared(NamedTuple):
     """What a training run begins with."""
 
     configuration: Configuration
-    """With a number of steps, shares and BLAS threads."""
+    """With a number of steps, micro-batches and BLAS threads."""
     task: Task
     corpus: Corpus | TextCorpus
     batches: ParallelBatches | WindowBatches
@@ -42,9 +42,9 @@ def prepare(
     """Make the data and the model of a configuration; see `Trainer` for parameters and errors."""
     check_options(configuration, group)
     notes = compare_processors(group)
-    configuration = with_shares(configuration, group, fork)
+    configuration = with_micro_batches(configuration, group, fork)
     training = configuration.training
-    if fork and not FORKS_SAFELY and default_processes(training.shares or 1, training.workers) > 1:
+    if fork and not FORKS_SAFELY and default_processes(training.micro_batches or 1, training.workers) > 1:
         notes.append("one process does all the work: on this system the command cannot divide itself into several")
     task = configuration.build_task()
     _check_bleu(task, configuration)

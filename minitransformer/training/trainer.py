@@ -222,8 +222,8 @@ class Trainer:
     def _in_processes(self) -> Iterator[ProcessGroup]:
         """Run the block in a process for each core where that is possible, and yield these; only this one leaves it."""
         c = self.configuration.training
-        processes = default_processes(c.shares or 1, c.workers) if self._fork and self.group.size == 1 else 1
-        with forked(processes, self.optimiser.parameters, c.shares or 1) as group:
+        processes = default_processes(c.micro_batches or 1, c.workers) if self._fork and self.group.size == 1 else 1
+        with forked(processes, self.optimiser.parameters, c.micro_batches or 1) as group:
             if group.size > 1:
                 self._move_to(group)
             yield group
@@ -257,15 +257,15 @@ class Trainer:
         started = time.perf_counter() - self.seconds
         since, tokens = time.perf_counter(), 0  # for the speed since the last line of the log or measurement
         batches = all_batches(self.batches, self.step * c.accumulate)
-        blas_threads = blas.threads(c.blas_threads or blas.default_threads(c.shares or 1))
+        blas_threads = blas.threads(c.blas_threads or blas.default_threads(c.micro_batches or 1))
         with deferred_interrupt() as interrupted, blas_threads:
             while not self.finished:
                 # one step, which adds the gradients of several batches if the option accumulate says so
-                micro_batches = list(islice(batches, c.accumulate))
+                accumulated = list(islice(batches, c.accumulate))
                 rate = self.configuration.learning_rate(self.step + 1)
                 loss = training_step(
-                    self.model.train(), self.optimiser, micro_batches, rate, c.label_smoothing,
-                    clip=c.clip, shares=c.shares or 1, loss_block=c.loss_block, group=self.group,
+                    self.model.train(), self.optimiser, accumulated, rate, c.label_smoothing,
+                    clip=c.clip, micro_batches=c.micro_batches or 1, loss_block=c.loss_block, group=self.group,
                 )  # fmt: skip
                 self.model.eval()
                 self.step += 1
@@ -278,7 +278,7 @@ class Trainer:
                     self.mean.add()
 
                 # log
-                written = sum(int((batch.target_output != PAD).sum()) for batch in micro_batches)
+                written = sum(int((batch.target_output != PAD).sum()) for batch in accumulated)
                 self.tokens += written
                 tokens += written
                 self.seconds = time.perf_counter() - started

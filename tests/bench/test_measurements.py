@@ -372,7 +372,7 @@ def test_processes_tell_the_bytes_of_a_step_and_the_largest_peak(monkeypatch):
     for name, double in doubles.items():
         monkeypatch.setattr(processes, name, double)
     with pytest.raises(SystemExit), processes.prepare(TINY, 4, Network(0.5, 8.0)) as (turn, description):  # noqa: PT012
-        assert called == [(1e-4, 0.1, {"shares": 4, "group": group})] * ours.WARM_UP
+        assert called == [(1e-4, 0.1, {"micro_batches": 4, "group": group})] * ours.WARM_UP
         answer = turn(2)
         assert len(answer.pop("seconds")) == 2
         assert answer == {"peak": 90, "received": [19, 5, 11]}

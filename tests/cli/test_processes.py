@@ -106,7 +106,7 @@ PROGRAM = toml_table(__file__, "PROGRAM")
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux forks safely")
 def test_training_divides_itself_into_processes_that_change_no_bit(tmp_path):
     """After an interruption too, mean weights, the optimiser's state and scores are equal to the bit."""
-    options = [*SMALL, "--steps", "5", "--average-last", "4", "--evaluate-every", "2", "--shares", "3"]
+    options = [*SMALL, "--steps", "5", "--average-last", "4", "--evaluate-every", "2", "--micro-batches", "3"]
     command = [sys.executable, "-c", PROGRAM, str(tmp_path), "train", "copy", *options]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[(2, 3), (2, 3), (1, 3), (3, 3)] [130, 0, 0, 0]"
@@ -118,7 +118,7 @@ def test_training_divides_itself_into_processes_that_change_no_bit(tmp_path):
         assert score == scores[0]
 
 
-@pytest.mark.numpy_only("there are several shares on a CPU only")
+@pytest.mark.numpy_only("there are several micro-batches on a CPU only")
 def test_notes_on_processors_and_on_systems_that_do_not_fork_safely(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr("minitransformer.arrays.blas.cores", lambda: 2)
     for module in ("parallel.shared_memory", "training.agreement", "training.preparing"):

@@ -31,22 +31,24 @@ def batch_of(model, n=5, longest=6, vocab=41):
     return Batch(source, read, written) if isinstance(model, Transformer) else TextBatch(read, written)
 
 
-def gradients(kind, block, shares=1, fixed="none", **options):
+def gradients(kind, block, micro_batches=1, fixed="none", **options):
     model = MODELS[kind](**options)
     for name, parameter in model.named_parameters():
         parameter.requires_grad = fixed not in name if fixed != "all but the last" else name.startswith("output")
         if parameter.ndim == 1:  # biases begin at 0, which would hide that one is forgotten
             parameter.data = parameter.data + asarray(np.linspace(-0.5, 0.5, parameter.size, dtype=parameter.dtype))
-    found = [gradient_of(model, batch_of(model), shares=shares, loss_block=block) for _ in range(2)]
+    found = [gradient_of(model, batch_of(model), micro_batches=micro_batches, loss_block=block) for _ in range(2)]
     losses, several = zip(*found, strict=True)
     return losses, several, [p.grad for p in model.parameters() if p.grad is not None]
 
 
 @pytest.mark.parametrize("block", [1, 4, 100])
-@pytest.mark.parametrize(("shares", "fixed"), [(1, "none"), (2, "none"), (1, "embedding"), (1, "decoder.layers")])
+@pytest.mark.parametrize(
+    ("micro_batches", "fixed"), [(1, "none"), (2, "none"), (1, "embedding"), (1, "decoder.layers")]
+)
 @pytest.mark.parametrize("kind", MODELS)
-def test_loss_and_gradients_are_those_at_once(kind, block, shares, fixed):
-    (losses, expected, _), (found, several, _) = (gradients(kind, b, shares, fixed) for b in (None, block))
+def test_loss_and_gradients_are_those_at_once(kind, block, micro_batches, fixed):
+    (losses, expected, _), (found, several, _) = (gradients(kind, b, micro_batches, fixed) for b in (None, block))
     np.testing.assert_allclose(found, losses, rtol=1e-14)
     assert found[0] != found[1]  # the second step drops out other entries
     for own, other in zip(several, expected, strict=True):

@@ -38,7 +38,7 @@ def test_batches_together_are_one_larger_batch(number):
     assert len(set(tokens)) == 3  # the mean over batches would be another
     whole = Batch(*(np.concatenate(sides) for sides in zip(*parts, strict=True)))
     expected_loss, expected = gradient_of(model_of(), whole)
-    loss, found = gradient_of(model_of(), parts, shares=number)
+    loss, found = gradient_of(model_of(), parts, micro_batches=number)
     assert loss == pytest.approx(expected_loss, rel=1e-13)
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-14)
 
@@ -48,7 +48,7 @@ def test_a_long_gradient_is_shortened_and_keeps_its_direction(number):
     _, whole = gradient_of(model_of(), batch_of(6, 0))
     length = float(np.linalg.norm(whole))
     for longest, factor in ((length / 4, 0.25), (length * 1.01, 1.0)):
-        _, found = gradient_of(model_of(), batch_of(6, 0), shares=number, clip=longest)
+        _, found = gradient_of(model_of(), batch_of(6, 0), micro_batches=number, clip=longest)
         np.testing.assert_allclose(found, factor * whole, rtol=1e-9, atol=1e-15)
 
 

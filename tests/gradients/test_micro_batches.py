@@ -1,4 +1,4 @@
-"""Data parallelism: a batch that is cut into shares has the loss and the gradient of the whole batch."""
+"""Data parallelism: a batch that is cut into micro-batches has the loss and the gradient of the whole batch."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from minitransformer.tasks import build
 from minitransformer.training import (
     Trainer,
     create_run,
-    default_shares,
+    default_micro_batches,
     resume,
     training_step,
 )
@@ -78,26 +78,29 @@ def test_a_step_is_that_of_a_loop_of_ones_own(label_smoothing):
 @pytest.mark.parametrize("number", [2, 3, 4, 7, 9])
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
 @pytest.mark.parametrize("sizes", [[7], [7, 2, 5]])
-def test_shares_agree_with_one(number, dropout, sizes):
-    """Of nine shares of seven sentences some are empty."""
+def test_micro_batches_agree_with_one(number, dropout, sizes):
+    """Of nine micro-batches of seven sentences some are empty."""
     batches = [batch_of(n, seed) for seed, n in enumerate(sizes)]
     one, several = model_of(dropout), model_of(dropout)
     loss, expected = gradient_of(one, batches)
-    found_loss, found = gradient_of(several, batches, shares=number)
+    found_loss, found = gradient_of(several, batches, micro_batches=number)
     assert found_loss == pytest.approx(loss, rel=1e-14)
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-15)
     assert several.rng.bit_generator.state == one.rng.bit_generator.state  # the next step's dropout is the same too
 
 
-@pytest.mark.parametrize("shares", [1, 2])
-def test_a_step_drops_out_entries_in_training_mode_only(shares):
+@pytest.mark.parametrize("micro_batches", [1, 2])
+def test_a_step_drops_out_entries_in_training_mode_only(micro_batches):
     model = model_of().eval()
     before = model.rng.bit_generator.state
-    assert gradient_of(model, batch_of(6), shares=shares)[0] == gradient_of(model, batch_of(6), shares=shares)[0]
+    assert (
+        gradient_of(model, batch_of(6), micro_batches=micro_batches)[0]
+        == gradient_of(model, batch_of(6), micro_batches=micro_batches)[0]
+    )
     assert model.rng.bit_generator.state == before
-    without = gradient_of(model_of(0.0), batch_of(6), shares=shares)[0]
-    assert gradient_of(model, batch_of(6), shares=shares)[0] == without
-    assert gradient_of(model.train(), batch_of(6), shares=shares)[0] != without
+    without = gradient_of(model_of(0.0), batch_of(6), micro_batches=micro_batches)[0]
+    assert gradient_of(model, batch_of(6), micro_batches=micro_batches)[0] == without
+    assert gradient_of(model.train(), batch_of(6), micro_batches=micro_batches)[0] != without
     assert model.rng.bit_generator.state != before
 
 
@@ -126,12 +129,12 @@ def test_a_mistake_in_a_share_is_raised_and_the_next_batch_works():
     good, bad = batch_of(6), batch_of(6)
     bad.source[5, 0] = 99
     state = model.rng.bit_generator.state
-    before = gradient_of(model, good, shares=3)[0]
+    before = gradient_of(model, good, micro_batches=3)[0]
     model.rng.bit_generator.state = state
     with pytest.raises(IndexError, match="id 99 is out of range"):
-        gradient_of(model, bad, shares=3)
+        gradient_of(model, bad, micro_batches=3)
     assert (model.rng.before, model.rng.after, model.rng.bit_generator.state) == (0, 0, state)
-    assert gradient_of(model, good, shares=3)[0] == before
+    assert gradient_of(model, good, micro_batches=3)[0] == before
 
 
 @CORES
@@ -168,17 +171,17 @@ def test_threads_of_products_are_left_as_they_were(tmp_path):
 
 @CORES
 @cases_from_toml
-def test_processes_are_those_asked_for_or_one_for_each_core(monkeypatch, library, shares, workers, expected):
+def test_processes_are_those_asked_for_or_one_for_each_core(monkeypatch, library, micro_batches, workers, expected):
     monkeypatch.setattr(blas, "cores", lambda: 4)
     monkeypatch.setattr("minitransformer.gradients.micro_batches.backend", lambda: library)
-    assert default_processes(shares, workers) == expected
+    assert default_processes(micro_batches, workers) == expected
 
 
 @CORES
 def test_by_default_each_core_has_a_share_if_it_has_enough_to_do(monkeypatch):
     monkeypatch.setattr(blas, "cores", lambda: 8)
-    assert [default_shares(n) for n in (1, 300, 512, 1100, 10**6)] == [1, 1, 2, 4, 8]
+    assert [default_micro_batches(n) for n in (1, 300, 512, 1100, 10**6)] == [1, 1, 2, 4, 8]
     monkeypatch.setattr("minitransformer.gradients.micro_batches.backend", lambda: "cupy")
-    assert default_shares(10**6) == 1
+    assert default_micro_batches(10**6) == 1
     with pytest.raises(ValueError, match="workers must be 1 with cupy, found 2"):
         check_workers(2)

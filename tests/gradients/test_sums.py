@@ -1,4 +1,4 @@
-"""Sums of the gradients of shares."""
+"""Sums of the gradients of micro-batches."""
 
 import numpy as np
 

@@ -315,7 +315,7 @@ def test_the_gradients_of_several_shares_are_added_up(tmp_path):
     batch = next(iter(engine.batches.epoch(0)))
     for one, parts in ((engine, Parts(solved, {})), (own, Parts.open(solved))):
         with parts.in_place():
-            training_step(one.model.train(), one.optimiser, batch, 0.01, 0.1, shares=2)
+            training_step(one.model.train(), one.optimiser, batch, 0.01, 0.1, micro_batches=2)
     np.testing.assert_allclose(own.optimiser.values, engine.optimiser.values, atol=1e-4)
 
 

@@ -31,7 +31,19 @@ pytestmark = [
 ROOT = Path(__file__).parents[2]
 TRAIN = [
     *("train", "copy", "--d-model", "16", "--n-heads", "2", "--n-layers", "1", "--d-ff", "512", "--dropout", "0.1"),
-    *("--shares", "8", "--blas-threads", "1", "--steps", "6", "--evaluate-every", "3", "--save-every", "2", "--keep"),
+    *(
+        "--micro-batches",
+        "8",
+        "--blas-threads",
+        "1",
+        "--steps",
+        "6",
+        "--evaluate-every",
+        "3",
+        "--save-every",
+        "2",
+        "--keep",
+    ),
     *("9", "--average-last", "3", "--warmup-steps", "2", "--batch-tokens", "96", "--train-pairs", "60", "--held-out"),
     *("9", "--valid-pairs", "7", "--clip", "0.5", "--accumulate", "2"),
 ]
@@ -126,7 +138,7 @@ def test_scores_do_not_depend_on_the_processes(alone, tmp_path):
 
 def test_training_on_has_the_same_scores_before_and_after(tmp_path):
     (tmp_path / "text").write_text("Anna und Otto.\n" * 60)
-    train = ["train", "characters", "--text", "text", "--window", "16", "--shares", "2", "--steps", "2", "--out"]
+    train = ["train", "characters", "--text", "text", "--window", "16", "--micro-batches", "2", "--steps", "2", "--out"]
     assert (
         run(1, [*train, "run", "--d-model", "8", "--n-heads", "2", "--n-layers", "1", "--d-ff", "8"], tmp_path)[0] == 0
     )
@@ -235,7 +247,7 @@ def test_the_bytes_that_are_measured_are_those_of_the_theory(monkeypatch):
     tiny = Workload().changed(d_model=32, n_heads=2, n_layers=1, d_ff=400, vocabulary=11, batch=4, length=5)
     monkeypatch.setitem(CONFIGURATIONS, "toy", tiny)
     programs = measure_processes(["toy"], 1, False, lambda what: None, [2])["configurations"]["toy"]["programs"]
-    assert programs.keys() == {"ours", "shares-1", "shares-2", "processes-2", "processes-2-slow"}
+    assert programs.keys() == {"ours", "micro_batches-1", "micro_batches-2", "processes-2", "processes-2-slow"}
     for name, program in programs.items():
         assert program["failed"] is None, name
     for name in ("processes-2", "processes-2-slow"):

@@ -1,4 +1,4 @@
-"""Several processes train exactly as one does: the numbers depend on the shares, never on who works on them."""
+"""Several processes train exactly as one does: the numbers depend on the micro-batches, never on who works on them."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ from minitransformer.training import (
 )
 
 pytestmark = pytest.mark.numpy_only("the processes here are threads, which share the one GPU")
-SHARES = 4
+MICRO_BATCHES = 4
 
 
 @pytest.fixture(autouse=True)
@@ -44,23 +44,27 @@ def model_of(d_model):
     return Transformer(300, 300, d_model=d_model, n_heads=2, n_layers=1, d_ff=40, dropout=0.2, seed=1)
 
 
-def train(group=SINGLE_PROCESS, clip=None, accumulate=1, d_model=32, shares=SHARES):
-    """Train for some steps; batches of one sentence leave shares empty."""
+def train(group=SINGLE_PROCESS, clip=None, accumulate=1, d_model=32, micro_batches=MICRO_BATCHES):
+    """Train for some steps; batches of one sentence leave micro-batches empty."""
     model = model_of(d_model)
     optimiser = Adam(model.parameters(), weight_decay=0.1, part=(group.rank, group.size), values=group.weights)
     losses = []
     for step, n in enumerate((5, 1, 3, 6)):
         batches = [batch_of(n + 5 * i, 10 * step + i) for i in range(accumulate)]
-        losses.append(float(training_step(model, optimiser, batches, 1e-2, 0.1, clip=clip, shares=shares, group=group)))
+        losses.append(
+            float(
+                training_step(model, optimiser, batches, 1e-2, 0.1, clip=clip, micro_batches=micro_batches, group=group)
+            )
+        )
     return losses, optimiser.values.copy(), model.rng.bit_generator.state, optimiser.mean
 
 
 @pytest.mark.parametrize(("clip", "accumulate"), [(None, 1), (0.3, 2)])
-@pytest.mark.parametrize(("size", "shares"), [(2, 4), (3, 4), (4, 4), (4, 8)])
-def test_processes_change_no_bit(size, shares, clip, accumulate):
-    """Of eight shares of five sentences, those of the last process are empty."""
-    losses, values, state, mean = train(clip=clip, accumulate=accumulate, shares=shares)
-    found = run_together(size, lambda group: train(group, clip, accumulate, shares=shares))
+@pytest.mark.parametrize(("size", "micro_batches"), [(2, 4), (3, 4), (4, 4), (4, 8)])
+def test_processes_change_no_bit(size, micro_batches, clip, accumulate):
+    """Of eight micro-batches of five sentences, those of the last process are empty."""
+    losses, values, state, mean = train(clip=clip, accumulate=accumulate, micro_batches=micro_batches)
+    found = run_together(size, lambda group: train(group, clip, accumulate, micro_batches=micro_batches))
     for other_losses, other, other_state, _ in found:
         assert other_losses == losses
         assert np.array_equal(other, values)
@@ -77,7 +81,7 @@ def test_a_model_smaller_than_the_processes_slices():
 
 
 def test_fewer_shares_than_processes_are_refused():
-    with pytest.raises(ValueError, match="found 4 shares for 5 processes, expected at least one for each"):
+    with pytest.raises(ValueError, match="found 4 micro-batches for 5 processes, expected at least one for each"):
         run_together(5, train)
 
 
@@ -87,7 +91,7 @@ def test_the_first_process_writes_the_whole_run(tmp_path):
         **{"d_model": 16, "n_heads": 2, "n_layers": 1, "d_ff": 600, "steps": 2, "warmup_steps": 1, "workers": 1},
         **{"batch_tokens": 64, "train_pairs": 20, "held_out": 2, "evaluate_every": 2, "average_last": 2},
     }
-    configuration = Configuration.of_task(build("copy"), **options, shares=2, blas_threads=1)
+    configuration = Configuration.of_task(build("copy"), **options, micro_batches=2, blas_threads=1)
 
     def run(group, name):
         trainer = Trainer(configuration, group=group)

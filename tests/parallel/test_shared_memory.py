@@ -52,13 +52,15 @@ def wait_until_gone(session):
     pytest.fail(f"still running: {found.stdout}")
 
 
-@pytest.mark.parametrize(("size", "shares", "clip", "accumulate"), [(2, 4, None, 1), (3, 4, 0.3, 2), (3, 8, 0.3, 1)])
-def test_processes_that_share_memory_change_no_bit(size, shares, clip, accumulate):
-    losses, values, _, mean = train(clip=clip, accumulate=accumulate, shares=shares)
+@pytest.mark.parametrize(
+    ("size", "micro_batches", "clip", "accumulate"), [(2, 4, None, 1), (3, 4, 0.3, 2), (3, 8, 0.3, 1)]
+)
+def test_processes_that_share_memory_change_no_bit(size, micro_batches, clip, accumulate):
+    losses, values, _, mean = train(clip=clip, accumulate=accumulate, micro_batches=micro_batches)
     out, errors = run(f"""
 from tests.parallel.test_process_group import model_of, train
-with forked({size}, model_of(32).parameters(), {shares}) as group:
-    found = train(group, clip={clip}, accumulate={accumulate}, shares={shares})
+with forked({size}, model_of(32).parameters(), {micro_batches}) as group:
+    found = train(group, clip={clip}, accumulate={accumulate}, micro_batches={micro_batches})
     means = group.all_gather(found[3])
 losses, values, _, _ = found
 print(json.dumps([group.size, losses, values.tolist(), np.concatenate(means).tolist()]))

@@ -310,9 +310,24 @@ def test_a_run_of_an_earlier_version_is_read(folder):
     assert found.flat().items() >= json.loads(OLD).items()
     assert found.training.weight_decay == 0
     wanted = Configuration.of_task(
-        build("numbers", to="fr"), seed=3, norm="pre", steps=900, workers=2, shares=2, weight_decay=0.0
+        build("numbers", to="fr"), seed=3, norm="pre", steps=900, workers=2, micro_batches=2, weight_decay=0.0
     )
     assert found == wanted
+
+
+def test_an_option_may_have_the_name_of_an_earlier_version(folder):
+    """Also in a checkpoint's record; two names at once are refused."""
+    path = folder.path / "configuration.json"
+    path.write_text(json.dumps(json.loads(OLD) | {"shares": 3}))
+    found = folder.configuration()
+    assert found.training.micro_batches == 3
+    old = Provenance(configuration={"shares": 3, "seed": 3}, digests={})
+    assert old.changes(found) == []
+    (change,) = old.changes(found.changed(micro_batches=4))
+    assert "micro_batches" in change
+    path.write_text(json.dumps(json.loads(OLD) | {"shares": 3, "micro_batches": 3}))
+    with pytest.raises(RunError, match="shares"):
+        folder.configuration()
 
 
 @pytest.mark.parametrize("name", sorted(json.loads(OLD)))

@@ -23,7 +23,7 @@ from minitransformer.training.agreement import (
     check_agreement,
     check_options,
     compare_processors,
-    with_shares,
+    with_micro_batches,
 )
 from minitransformer.training.preparing import prepare
 
@@ -69,37 +69,41 @@ def test_a_training_does_not_begin_with_different_files(tmp_path):
 
 
 @pytest.mark.numpy_only("several processes share the cores of a CPU")
-@pytest.mark.parametrize(("options", "shares"), [({}, 2), ({"workers": 3}, 3), ({"workers": 3, "shares": 5}, 5)])
-def test_by_default_each_process_has_a_share(configuration, options, shares):
+@pytest.mark.parametrize(
+    ("options", "micro_batches"), [({}, 2), ({"workers": 3}, 3), ({"workers": 3, "micro_batches": 5}, 5)]
+)
+def test_by_default_each_process_has_a_micro_batch(configuration, options, micro_batches):
     configuration = configuration.changed(**options)
-    found = run_together(2, lambda group: with_shares(configuration, group).training.shares)
-    assert found == [shares, shares]
+    found = run_together(2, lambda group: with_micro_batches(configuration, group).training.micro_batches)
+    assert found == [micro_batches, micro_batches]
 
 
 @pytest.mark.numpy_only("several processes share the cores of a CPU")
-@pytest.mark.parametrize("shares", [None, 6])
+@pytest.mark.parametrize("micro_batches", [None, 6])
 @pytest.mark.parametrize("workers", [None, 2])
 @pytest.mark.parametrize("threads", [None, 5])
 @pytest.mark.parametrize("forks", [False, True])
 def test_threads_of_products_follow_from_the_shares_unless_they_are_given(
-    configuration, monkeypatch, shares, workers, threads, forks
+    configuration, monkeypatch, micro_batches, workers, threads, forks
 ):
     monkeypatch.setattr(agreement.blas, "default_threads", lambda n: 100 + n)
-    monkeypatch.setattr(agreement, "default_shares", lambda tokens: 3 if tokens == 64 else 0)
+    monkeypatch.setattr(agreement, "default_micro_batches", lambda tokens: 3 if tokens == 64 else 0)
     for name, found in (("can_fork", lambda: forks), ("FORKS_SAFELY", forks)):
         monkeypatch.setattr(agreement, name, found)
-    given = {"shares": shares, "workers": workers, "blas_threads": threads}
-    found = with_shares(configuration.changed(**given), SINGLE_PROCESS, fork=True).training
-    number = shares or workers or (3 if forks else 1)
+    given = {"micro_batches": micro_batches, "workers": workers, "blas_threads": threads}
+    found = with_micro_batches(configuration.changed(**given), SINGLE_PROCESS, fork=True).training
+    number = micro_batches or workers or (3 if forks else 1)
     by_default = 100 + (number if forks else 1)  # where no process forks, the products have all cores
-    assert (found.shares, found.blas_threads, found.workers) == (number, threads or by_default, workers)
+    assert (found.micro_batches, found.blas_threads, found.workers) == (number, threads or by_default, workers)
 
 
 @pytest.mark.numpy_only("several processes share the cores of a CPU")
-def test_a_process_that_is_not_to_fork_has_one_share(configuration, monkeypatch):
-    monkeypatch.setattr(agreement, "default_shares", lambda tokens: 3)
+def test_a_process_that_is_not_to_fork_has_one_micro_batch(configuration, monkeypatch):
+    monkeypatch.setattr(agreement, "default_micro_batches", lambda tokens: 3)
     monkeypatch.setattr(agreement, "can_fork", lambda: True)
-    assert [with_shares(configuration, SINGLE_PROCESS, fork).training.shares for fork in (False, True)] == [1, 3]
+    assert [
+        with_micro_batches(configuration, SINGLE_PROCESS, fork).training.micro_batches for fork in (False, True)
+    ] == [1, 3]
 
 
 @cases_from_toml

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.numpy_only("it trains in processes and threads, which n
 MODEL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "d_ff": 12, "dropout": 0.2, "positions": "rotary"}
 TRAINING = {
     "steps": 7, "warmup_steps": 3, "batch_tokens": 40, "evaluate_every": 2, "save_every": 3, "average_last": 3,
-    "keep": 9, "workers": 1, "shares": 2, "schedule": "warmup",
+    "keep": 9, "workers": 1, "micro_batches": 2, "schedule": "warmup",
 }  # fmt: skip
 ADAPTING = TRAINING | {"average_last": 1}
 NEAR = TRAINING | {"train_pairs": 30, "held_out": 3, "valid_pairs": 2, "longest": 5, "vocabulary": 40, "min_count": 1}

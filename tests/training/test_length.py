@@ -81,14 +81,21 @@ def test_trial_steps_are_steps_of_the_training(monkeypatch):
     """With the same batches, smoothing, clipping and weight decay."""
     seen = []
 
-    def step(model, optimiser, batches, rate, smoothing, *, clip, shares, loss_block, group):
+    def step(model, optimiser, batches, rate, smoothing, *, clip, micro_batches, loss_block, group):
         assert model.training
-        seen.append((optimiser.weight_decay, len(batches), smoothing, shares, clip, loss_block))
+        seen.append((optimiser.weight_decay, len(batches), smoothing, micro_batches, clip, loss_block))
         return 0.0
 
     monkeypatch.setattr(length, "training_step", step)
     monkeypatch.setattr(length, "SECONDS", -1)
-    own = {"weight_decay": 0.2, "accumulate": 3, "label_smoothing": 0.3, "shares": 2, "clip": 0.7, "loss_block": 9}
+    own = {
+        "weight_decay": 0.2,
+        "accumulate": 3,
+        "label_smoothing": 0.3,
+        "micro_batches": 2,
+        "clip": 0.7,
+        "loss_block": 9,
+    }
     Trainer(configuration(minutes=0.01, workers=1, **own))
     assert seen == [tuple(own.values())] * (length.UNTIMED + length.FEWEST)
 

@@ -46,7 +46,8 @@ SMALL = [
 
 EDITED = {
     "d_model": 8, "n_heads": 2, "n_layers": 1, "d_ff": 12, "steps": 12, "warmup_steps": 8, "batch_tokens": 64,
-    "train_pairs": 60, "held_out": 6, "evaluate_every": 3, "average_last": 4, "keep": 3, "shares": 2, "workers": 1,
+    "train_pairs": 60, "held_out": 6, "evaluate_every": 3, "average_last": 4, "keep": 3, "micro_batches": 2,
+    "workers": 1,
 }  # fmt: skip
 
 

@@ -28,7 +28,7 @@ from minitransformer.training.text_evaluation import UNKNOWN_BITS
 
 SMALL = {
     "d_model": 16, "n_heads": 2, "n_layers": 1, "d_ff": 24, "steps": 6, "warmup_steps": 2, "batch_tokens": 32,
-    "window": 8, "evaluate_every": 3, "shares": 1, "min_count": 1, "keep": 5,
+    "window": 8, "evaluate_every": 3, "micro_batches": 1, "min_count": 1, "keep": 5,
 }  # fmt: skip
 
 
@@ -85,9 +85,9 @@ def test_shares_give_the_gradient_of_the_whole_batch():
     rng = np.random.default_rng(0)
     batch = TextBatch(rng.integers(1, 9, (5, 6)), rng.integers(3, 9, (5, 6)))
     found = []
-    for shares in (1, 3):
+    for micro_batches in (1, 3):
         model = LanguageModel(9, d_model=6, n_heads=2, n_layers=1, d_ff=7, dropout=0.2, dtype="float64")
-        loss = training_step(model, Adam(model.parameters()), batch, 0.01, 0.1, shares=shares)
+        loss = training_step(model, Adam(model.parameters()), batch, 0.01, 0.1, micro_batches=micro_batches)
         found.append((float(loss), model.state_dict()))
     assert found[0][0] == pytest.approx(found[1][0], rel=1e-12)
     for name, values in found[0][1].items():

@@ -241,11 +241,11 @@ def test_what_the_recipe_says_of_a_step_reaches_it(tmp_path, monkeypatch):
     asked = []
 
     def step(model, optimiser, batches, rate, smoothing, **options):
-        asked.append((len(batches), smoothing, options["clip"], options["shares"], options["loss_block"]))
+        asked.append((len(batches), smoothing, options["clip"], options["micro_batches"], options["loss_block"]))
         return training_step(model, optimiser, batches, rate, smoothing, **options)
 
     monkeypatch.setattr("minitransformer.training.trainer.training_step", step)
-    trained(tmp_path, steps=4, label_smoothing=0.3, clip=0.7, accumulate=2, shares=3, loss_block=5)
+    trained(tmp_path, steps=4, label_smoothing=0.3, clip=0.7, accumulate=2, micro_batches=3, loss_block=5)
     assert asked == [(2, 0.3, 0.7, 3, 5)] * 4
 
 

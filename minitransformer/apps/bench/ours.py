@@ -16,7 +16,7 @@ from minitransformer.data import Batch
 from minitransformer.nn import Transformer
 from minitransformer.optim import Adam
 from minitransformer.parallel import ProcessGroup, can_fork, forked
-from minitransformer.training import default_shares, training_step
+from minitransformer.training import default_micro_batches, training_step
 
 WARM_UP = 2
 """The number of warm-up steps."""
@@ -39,8 +39,8 @@ def random_batch(workload: Workload) -> Batch:
 
 
 def workers_for(workload: Workload, workers: int | None) -> int:
-    """Return how many processes share a batch: as many as asked for, or as training itself would take here."""
-    by_default = default_shares(workload.batch * workload.length) if can_fork() else 1
+    """Return how many processes work on a batch: as many as asked for, or as training itself would take here."""
+    by_default = default_micro_batches(workload.batch * workload.length) if can_fork() else 1
     return by_default if workers is None else workers
 
 
@@ -80,7 +80,9 @@ def stepping(workload: Workload, number: int) -> Iterator[Callable[[int], dict[s
 
         def step() -> float:
             return float(
-                training_step(model, optimiser, batch, LEARNING_RATE, LABEL_SMOOTHING, shares=number, group=group)
+                training_step(
+                    model, optimiser, batch, LEARNING_RATE, LABEL_SMOOTHING, micro_batches=number, group=group
+                )
             )
 
         yield in_processes(group, step)

@@ -77,7 +77,9 @@ def prepare(workload: Workload, shares: int, network: Network) -> Iterator[Progr
 
         def step() -> float:
             return float(
-                training_step(model, optimiser, batch, LEARNING_RATE, LABEL_SMOOTHING, shares=shares, group=group)
+                training_step(
+                    model, optimiser, batch, LEARNING_RATE, LABEL_SMOOTHING, micro_batches=shares, group=group
+                )
             )
 
         time_steps(step, WARM_UP)

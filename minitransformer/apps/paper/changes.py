@@ -48,7 +48,7 @@ BASE: Mapping[str, Any] = _OPTIONS["base"]
 """The paper's choices."""
 SHORT: Mapping[str, Mapping[str, Any]] = _OPTIONS["short"]
 """Options for short trainings, by the task."""
-ONE_CORE: Mapping[str, Any] = {"shares": 1, "workers": 1, "blas_threads": 1}
+ONE_CORE: Mapping[str, Any] = {"micro_batches": 1, "workers": 1, "blas_threads": 1}
 UNTIMED, TIMED = 2, 24
 """Steps of each model before its time is measured, and with it."""
 PER_CHARACTER = "bits_per_character"
@@ -155,9 +155,11 @@ def _relative_costs(trainer: Trainer, rows: Mapping[str, Configuration]) -> dict
     for turn, batch in enumerate(islice(all_batches(trainer.batches), len(times))):
         for column, (model, adam, row) in enumerate(zip(models, adams, rows.values(), strict=True)):
             c = row.training
-            with blas.threads(c.blas_threads or blas.default_threads(c.shares or 1)):
+            with blas.threads(c.blas_threads or blas.default_threads(c.micro_batches or 1)):
                 begun = time.process_time()
-                training_step(model, adam, batch, 1e-6, c.label_smoothing, clip=c.clip, shares=c.shares or 1)
+                training_step(
+                    model, adam, batch, 1e-6, c.label_smoothing, clip=c.clip, micro_batches=c.micro_batches or 1
+                )
                 times[turn, column] = time.process_time() - begun
     relative = np.median(times[UNTIMED:] / times[UNTIMED:, :1], axis=0)
     return dict(zip(rows, map(float, relative), strict=True))

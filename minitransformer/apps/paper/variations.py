@@ -102,7 +102,7 @@ def train_variations(
 
 def _train(path: Path, wanted: runs.Configuration, report: Callable[[str], None]) -> Result:
     run = runs.RunFolder(path)
-    threads = {name: getattr(wanted.training, name) for name in ("shares", "workers", "blas_threads")}
+    threads = {name: getattr(wanted.training, name) for name in ("micro_batches", "workers", "blas_threads")}
     with runs.lock_folder(run.path):
         begun = training.holds_something(run)
         if begun and run.configuration().changed(**threads) != wanted:
