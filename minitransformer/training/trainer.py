@@ -336,9 +336,9 @@ class Trainer:
 
     def _remember(self, run: RunFolder) -> None:
         """Write the weights alone, to watch training later, unless the model is large."""
-        small = sum(parameter.size for parameter in self.model.parameters()) <= MOST_REMEMBERED
+        due = self.configuration.training.remembers_at(self.step) and self.group.rank == 0
         read = backend() == "numpy" or self.step % LOG_EVERY == 0  # on a GPU only when losses are read too
-        if small and read and self.group.rank == 0 and self.configuration.training.remembers_at(self.step):
+        if due and read and sum(parameter.size for parameter in self.model.parameters()) <= MOST_REMEMBERED:
             state = State(step=self.step, provenance=self.provenance).flat()
             run.remember(Checkpoint(weights_to_save(self.model), {}, {}, state))
 

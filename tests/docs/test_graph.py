@@ -5,6 +5,7 @@
 
 import importlib.util
 import re
+import subprocess
 import sys
 from pathlib import Path
 from posixpath import normpath
@@ -115,3 +116,10 @@ def test_the_drawing_of_the_model_is_as_its_script_draws_it():
     assert text == model.draw(), "run: python docs/pictures/model.py"
     for link in re.findall(r'href="([^"]+)"', text):
         assert (path.parent / link).is_file(), link
+
+
+def test_the_way_of_a_batch_is_that_of_a_run():
+    """The script watches a training, so it runs in a process of its own."""
+    path = ROOT / "docs" / "pictures" / "batch.py"
+    drawn = subprocess.run([sys.executable, path, "--print"], check=True, capture_output=True, encoding="utf-8").stdout
+    assert path.with_suffix(".svg").read_text(encoding="utf-8") == drawn, "run: python docs/pictures/batch.py"
