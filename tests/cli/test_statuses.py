@@ -12,8 +12,9 @@ import pytest
 from toml_cases import cases_from_toml
 
 from minitransformer.apps.cli import COMMANDS, main, own_parts, pictures, progress
+from minitransformer.apps.cli.configuration import read_configuration
 from minitransformer.apps.cli.errors import UsageError
-from minitransformer.apps.cli.options import describe, read_configuration
+from minitransformer.apps.cli.options import describe
 from minitransformer.arrays import BackendError
 from minitransformer.data import MissingExtraError, TextError, UnknownTokenError
 from minitransformer.decoding import Diverged

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from minitransformer import runs, training
 from minitransformer.apps.cli import progress
-from minitransformer.apps.cli.options import add_arguments as add_arguments
-from minitransformer.apps.cli.options import read_configuration, refusing
+from minitransformer.apps.cli.configuration import add_arguments as add_arguments
+from minitransformer.apps.cli.configuration import read_configuration
+from minitransformer.apps.cli.options import refusing
 from minitransformer.apps.cli.own_parts import chosen_parts, compare, draw_parts, in_place, try_own_parts
 from minitransformer.apps.learn.model import Parts, Trial, record
 from minitransformer.arrays import backend
