@@ -144,7 +144,7 @@ class Options:
         """
         if not isinstance(values, Mapping):
             raise OptionError(f"found {type(values).__name__}, expected a table of options")
-        renamed: dict[Any, str] = {old: name for old, name in cls.renamed.items() if name not in values}
+        renamed: dict[Any, Any] = {old: name for old, name in cls.renamed.items() if name not in values}
         values = {renamed.get(name, name): value for name, value in values.items()}
         cls.check(values)
         declarations = cls.declarations()
