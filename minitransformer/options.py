@@ -144,8 +144,10 @@ class Options:
         """
         if not isinstance(values, Mapping):
             raise OptionError(f"found {type(values).__name__}, expected a table of options")
-        renamed: dict[Any, Any] = {old: name for old, name in cls.renamed.items() if name not in values}
-        values = {renamed.get(name, name): value for name, value in values.items()}
+        for old, name in cls.renamed.items():
+            if old in values and name not in values:
+                values = {**values, name: values[old]}
+                del values[old]
         cls.check(values)
         declarations = cls.declarations()
         old = {name for name, declared in declarations.items() if not declared.metadata.get("added")}
