@@ -144,10 +144,10 @@ class Options:
         """
         if not isinstance(values, Mapping):
             raise OptionError(f"found {type(values).__name__}, expected a table of options")
-        for old, name in cls.renamed.items():
-            if old in values and name not in values:
-                values = {**values, name: values[old]}
-                del values[old]
+        for before, name in cls.renamed.items():
+            if before in values and name not in values:
+                values = {**values, name: values[before]}
+                del values[before]
         cls.check(values)
         declarations = cls.declarations()
         old = {name for name, declared in declarations.items() if not declared.metadata.get("added")}
