@@ -13,8 +13,8 @@ from minitransformer.nn import LanguageModel, Transformer
 from minitransformer.nn.options import ModelOptions
 from minitransformer.optim import inverse_square_root, linear_decay, warmup
 from minitransformer.options import OptionError, Options, option
-from minitransformer.tasks import DataOptions, Task, build
 from minitransformer.runs.options import COUNTED_IN_STEPS, LENGTHS, TrainingOptions
+from minitransformer.tasks import DataOptions, Task, build
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -43,12 +43,12 @@ from typing import Any
 from minitransformer import durable
 from minitransformer.files import FileError, read_file, read_json, reason
 from minitransformer.options import OptionError, Options
-from minitransformer.tasks.corpus import Tokenisers
 from minitransformer.runs.checkpoints import Checkpoint, Checkpoints, write_checkpoint
 from minitransformer.runs.configuration import Configuration
 from minitransformer.runs.errors import RunError, refusing, writing
 from minitransformer.runs.measurements import Measurements
 from minitransformer.runs.options import TrainingOptions
+from minitransformer.tasks.corpus import Tokenisers
 
 CONFIGURATION = "configuration.json"
 SETTING_UP = CONFIGURATION + durable.PARTIAL

@@ -16,15 +16,15 @@ from minitransformer.decoding import SamplingOptions, sample, translate
 from minitransformer.nn import LanguageModel, Transformer
 from minitransformer.nn.module import without_initial_weights
 from minitransformer.parallel import SINGLE_PROCESS, ProcessGroup
-from minitransformer.tasks import Task
-from minitransformer.tasks.corpus import Tokenisers
 from minitransformer.runs.checkpoints import Checkpoint, Report, read_checkpoint, read_state, warn
 from minitransformer.runs.configuration import Configuration
 from minitransformer.runs.errors import RunError, refusing
+from minitransformer.runs.folder import RunFolder
 from minitransformer.runs.low_rank import adapted, digest_of, merge
 from minitransformer.runs.provenance import check_weights
-from minitransformer.runs.folder import RunFolder
 from minitransformer.runs.state import AverageState, State, TrainingState
+from minitransformer.tasks import Task
+from minitransformer.tasks.corpus import Tokenisers
 
 WEIGHTS = ("average", "mean", "best", "last")
 """The kinds of weights of a run: the average of its last checkpoints, the mean of its last steps' weights, the best

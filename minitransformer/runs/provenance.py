@@ -9,12 +9,12 @@ from hashlib import sha256
 
 from minitransformer.data import normalise_text, tokenisers_to_json
 from minitransformer.options import OptionError, Options
-from minitransformer.tasks import Corpus, TextCorpus
-from minitransformer.tasks.corpus import Tokenisers
 from minitransformer.runs.checkpoints import Checkpoint
 from minitransformer.runs.configuration import Configuration
 from minitransformer.runs.errors import RunError, refusing
 from minitransformer.runs.folder import CONFIGURATION, DATA, PAIRS, TEXT, VOCABULARY, RunFolder
+from minitransformer.tasks import Corpus, TextCorpus
+from minitransformer.tasks.corpus import Tokenisers
 
 
 @dataclass(frozen=True, kw_only=True)

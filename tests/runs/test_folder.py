@@ -12,15 +12,15 @@ from safetensors.numpy import save
 from toml_cases import cases_from_toml, toml_table
 
 from minitransformer.data import Words
-from minitransformer.tasks import Corpus, build
 from minitransformer.runs import (
     Checkpoint,
     Configuration,
     RunError,
     TrainingOptions,
 )
-from minitransformer.training import create_run, fresh_folder
 from minitransformer.runs.provenance import Provenance, check_data, digests_of
+from minitransformer.tasks import Corpus, build
+from minitransformer.training import create_run, fresh_folder
 
 PAIRS = [("12", "21"), ("345", "543")]
 OTHERS = {"step-00000005.safetensors.old", "a-step-00000005.safetensors", "step-5.safetensors"}

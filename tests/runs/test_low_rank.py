@@ -7,9 +7,9 @@ import minitransformer as mt
 from minitransformer.arrays import asarray, to_numpy
 from minitransformer.nn import LanguageModel, Transformer
 from minitransformer.nn.layers import ACTIVATIONS
-from minitransformer.tasks import build
 from minitransformer.runs import Configuration, RunError
 from minitransformer.runs.low_rank import adapt, digest_of, merge, weights_to_save
+from minitransformer.tasks import build
 
 OTHERS = {
     "paper": {},

@@ -15,20 +15,20 @@ from toml_cases import toml_table
 from minitransformer.apps.cli import main
 from minitransformer.data import read_parallel
 from minitransformer.decoding import SearchOptions
-from minitransformer.tasks import build
 from minitransformer.runs import (
     Configuration,
     RunError,
     RunFolder,
     load,
 )
+from minitransformer.runs.checkpoints import read_checkpoint, write_checkpoint
+from minitransformer.tasks import build
 from minitransformer.training import (
     Trainer,
     average,
     create_run,
     resume,
 )
-from minitransformer.runs.checkpoints import read_checkpoint, write_checkpoint
 
 pytestmark = pytest.mark.numpy_only("files are the same with any library")
 
