@@ -105,22 +105,24 @@ class TrainingOptions(Options):
     )  # fmt: skip
     micro_batches: int | None = option(
         None,
-        "parts that each batch is cut into, whose gradients are added; the number affects rounding (default: one for each process)",
+        "parts that each batch is cut into, whose gradients are added; the number affects rounding (default: one for "
+        "each process)",
         at_least=1,
         at_most=MOST_WORKERS,
         added=True,
     )
     workers: int | None = option(
         None,
-        "processes that work on the micro-batches of each batch, where the system can fork safely; their number changes the "
-        "speed only (default: one for each core)",
+        "processes that work on the micro-batches of each batch, where the system can fork safely; their number changes "
+        "the speed only (default: one for each core)",
         at_least=1,
         at_most=MOST_WORKERS,
         editable=True,
     )
     blas_threads: int | None = option(
         None,
-        "threads of each matrix product; the number affects rounding (default: the cores, divided among the micro-batches)",
+        "threads of each matrix product; the number affects rounding (default: the cores, divided among the "
+        "micro-batches)",
         at_least=1,
         at_most=MOST_WORKERS,
         added=True,
