@@ -113,8 +113,8 @@ class TrainingOptions(Options):
     )
     workers: int | None = option(
         None,
-        "processes that work on the micro-batches of each batch, where the system can fork safely; their number changes "
-        "the speed only (default: one for each core)",
+        "processes that work on the micro-batches of each batch, where the system can fork safely; their number "
+        "changes the speed only (default: one for each core)",
         at_least=1,
         at_most=MOST_WORKERS,
         editable=True,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import lzma
 import warnings
 from itertools import islice
 
@@ -34,6 +33,7 @@ def xz_bits(text: str, before: str = "") -> float:
     before : str
         A text that is compressed before it, from which the compressor learns; its own bits do not count.
     """
+    import lzma  # a browser's Python lacks it
 
     def size(data: str) -> int:
         return len(lzma.compress(data.encode("utf-8"), preset=9 | lzma.PRESET_EXTREME))
