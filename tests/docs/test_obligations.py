@@ -19,7 +19,12 @@ NAMES = toml_table(__file__, "NAMES")
 def run(tmp_path_factory):
     """Run Python in a copy of the project with a new rule, and an operation under a second name."""
     copy = tmp_path_factory.mktemp("project")
-    shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".*", "_build", "runs"), dirs_exist_ok=True)
+    ignored = shutil.ignore_patterns(".*", "_build")
+
+    def ignore(folder: str, names: list[str]) -> set[str]:
+        return ignored(folder, names) | ({"runs"} if Path(folder) == ROOT else set())
+
+    shutil.copytree(ROOT, copy, ignore=ignore, dirs_exist_ok=True)
     with (copy / "minitransformer/autograd/rules.py").open("a", encoding="utf-8") as rules:
         rules.write(RULE)
     ops = copy / "minitransformer/ops"
