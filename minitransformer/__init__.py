@@ -15,7 +15,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from minitransformer import stand_ins
+from minitransformer.override import AFTER_USE
 
 if TYPE_CHECKING:
     from minitransformer import data as data
@@ -53,9 +53,7 @@ APPS: tuple[str, ...] = ("exchange", "learn", "paper", "plots")
 ORIGINS = {"BackendError": "arrays", "backend": "arrays", "load": "runs", "trace": "tracing", "use": "arrays"}
 """The package of each name that is not from ``autograd``."""
 
-# Importing operations, in any way, also loads the kernels that replace them on a GPU.
-stand_ins.load_later(lambda: importlib.import_module("minitransformer.kernels"))
-
+AFTER_USE.append(lambda kernels: importlib.import_module("minitransformer.kernels") if kernels else None)
 
 if TYPE_CHECKING:
     # The functions that follow from a rule of the table; all other names are declared above.

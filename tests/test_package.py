@@ -57,9 +57,9 @@ def test_packages_are_loaded_when_they_are_first_used():
 import sys, minitransformer as mt
 def ours():
     return {name.split(".")[1] for name in sys.modules if name.startswith("minitransformer.")}
-assert ours() == {"stand_ins"} and "numpy" not in sys.modules, ours()
+assert ours() == {"override"} and "numpy" not in sys.modules, ours()
 from minitransformer.testing import prove
-assert ours() == {"stand_ins", "public", "arrays", "autograd", "testing"}, ours()
+assert ours() == {"override", "public", "arrays", "autograd", "testing"}, ours()
 assert not {"hypothesis", "matplotlib"} & sys.modules.keys()
 assert mt.testing.prove is prove and mt.Tensor is mt.autograd.Tensor
 assert mt.tasks.build("copy").name == "copy" and "minitransformer.tasks" in sys.modules
@@ -111,19 +111,30 @@ def test_an_installed_package_may_have_compiled_files_in_every_folder(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("statement", ["from minitransformer.ops import softmax", "import minitransformer.kernels"])
-def test_operations_bring_their_kernels(statement):
+@pytest.mark.parametrize("first", ["arrays", "autograd", "kernels", "nn", "ops", "optim", "training"])
+@pytest.mark.parametrize("variable", ["", "cupy"])
+def test_kernels_are_imported_where_the_library_in_use_has_them(first, variable):
+    """In whatever order packages are imported, and the library is chosen."""
     code = f"""
-import sys
-{statement}
-from minitransformer.ops import softmax; forward = softmax.forward
-from minitransformer.stand_ins import in_use, reference
-from minitransformer.arrays.namespace import xp
-assert in_use(forward) is reference(forward) and "_backend" not in vars(xp)
-vars(xp)["_kernels"] = True
-assert in_use(forward).__module__ == "minitransformer.kernels.softmax"
+import importlib, sys, numpy
+from minitransformer.arrays import backend, namespace, use
+namespace._import_cupy = lambda: numpy
+importlib.import_module("minitransformer.{first}")
+backend()
+from minitransformer.ops import softmax
+from minitransformer.optim.adam import Adam
+def in_use():
+    functions = softmax.forward, softmax.backward, Adam.step.__globals__["update_all"]
+    return [function.__module__.split(".")[1] for function in functions]
+if not "{variable}":
+    assert in_use() == ["ops", "ops", "optim"] and {first == "kernels"} == ("minitransformer.kernels" in sys.modules)
+    use("cupy")
+assert in_use() == ["kernels"] * 3
+use("numpy")
+assert in_use() == ["ops", "ops", "optim"]
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+    environment = {**os.environ, "MINITRANSFORMER_BACKEND": variable, "MINITRANSFORMER_KERNELS": ""}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
 
 
 def test_all_names_of_the_core_are_those_of_the_package():

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from minitransformer.override import AFTER_USE
+
 Array = NDArray[Any]
 """An array of the library in use. Element types are checked when the code runs, not by the type checker."""
 
@@ -69,7 +71,7 @@ def use(name: str, kernels: bool | None = None) -> None:
     if kernels is None:
         kernels = os.environ.get(KERNELS_VARIABLE) != "off"
     # replaced in one step: other threads see the names of one library
-    xp.__dict__ = names | {"_backend": name, "_library": library, "_kernels": kernels and name == "cupy"}
+    _put_in_use(names | {"_backend": name, "_library": library, "_kernels": kernels and name == "cupy"})
 
 
 @contextmanager
@@ -80,7 +82,13 @@ def using(name: str) -> Iterator[None]:
     try:
         yield
     finally:
-        xp.__dict__ = before
+        _put_in_use(before)
+
+
+def _put_in_use(names: dict[str, Any]) -> None:
+    xp.__dict__ = names
+    for function in AFTER_USE:
+        function(uses_kernels())
 
 
 def choose_card(number: int) -> None:

@@ -14,13 +14,13 @@ graph is not limited.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import wraps
 from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 from minitransformer.arrays import Array, Watch, xp
-from minitransformer.stand_ins import replaceable
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from minitransformer.autograd.tensor import Tensor
 
     Target: TypeAlias = "Node | Tensor"
+    Watching: TypeAlias = Callable[[Any, Sequence[Any], Mapping[str, Any], Tensor], None]
 
 
 class Edge(NamedTuple):
@@ -94,9 +95,28 @@ class Node:
 
 class _Recording(threading.local):
     pauses = 0  # the number of nested no_grad() blocks of this thread
+    watch: Watching | None = None  # the hook of this thread
 
 
 _recording = _Recording()
+
+
+@contextmanager
+def watching_operations(watch: Watching) -> Iterator[None]:
+    """Call a hook after each operation and elementary rule that runs inside the ``with`` block, in this thread.
+
+    Parameters
+    ----------
+    watch : callable
+        ``watch(operation, inputs, options, result)``: the `Operation`, or the name of the rule; what it was called
+        with; and the tensor, whose node has the backward pass with all that was saved. The hook may replace the
+        tensor's values and the node's backward pass. It replaces the hook of an outer block.
+    """
+    outer, _recording.watch = _recording.watch, watch
+    try:
+        yield
+    finally:
+        _recording.watch = outer
 
 
 def is_recording() -> bool:
@@ -134,7 +154,6 @@ class no_grad:
         return without_graph
 
 
-@replaceable
 def backpropagate(root: Node, d_output: Array, release: bool = False) -> None:
     """Propagate a gradient from a node back to every leaf that it depends on, and add it to ``leaf.grad``.
 

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from minitransformer.arrays import Array, operand
 from minitransformer.autograd.tensor import Tensor, edges_to, make_tensor
-from minitransformer.stand_ins import replaceable
+
+
+class Passes(NamedTuple):
+    """The two passes of an operation."""
+
+    forward: Callable[..., Any]
+    backward: Callable[..., Any]
 
 
 class Operation:
@@ -29,6 +34,14 @@ class Operation:
     name : str, optional
         For messages; by default the name of the module that defines ``forward``.
 
+    Attributes
+    ----------
+    forward, backward : callable
+        The passes in use: those that were written, or what replaces them: a kernel of the array library in use, or a
+        function given to ``override``.
+    written : Passes
+        The passes that were written.
+
     Examples
     --------
     >>> square = Operation(lambda x: (x * x, x), lambda x, d_y: (2 * x * d_y,), name="square")
@@ -45,8 +58,8 @@ class Operation:
         composed: Callable[..., Tensor] | None = None,
         name: str | None = None,
     ) -> None:
-        self.forward: Callable[..., Any] = replaceable(forward)
-        self.backward: Callable[..., Any] = replaceable(backward)
+        self.written = Passes(forward, backward)
+        self.forward, self.backward = self.written
         self._selects = callable(backward) and "needs" in inspect.signature(backward).parameters
         self.composed = composed
         self.name = name or forward.__module__.rpartition(".")[2]
@@ -70,7 +83,7 @@ class Operation:
         selected = {"needs": tuple([edge is not None for edge in edges])} if self._selects else {}
         while edges and edges[-1] is None:  # trailing options have no gradient, and backward may leave them out
             edges.pop()
-        return make_tensor(self.name, value, edges, partial(self.backward, saved, **selected))
+        return make_tensor(self, inputs, options, value, edges, lambda d: self.backward(saved, d, **selected))
 
     def __repr__(self) -> str:
         return f"Operation({self.name})"

@@ -15,14 +15,15 @@ function the rule is enough: the method of ``Tensor`` and the function of the pa
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 from minitransformer.arrays import Array, check_index, xp
-from minitransformer.stand_ins import replaceable
 
 
-class Rule(NamedTuple):
+@dataclass(eq=False)
+class Rule:
     """How to compute an elementary operation and the gradient of each input."""
 
     forward: Callable[..., tuple[Array, tuple[Any, ...]]]
@@ -30,7 +31,6 @@ class Rule(NamedTuple):
     doc: str = ""
 
 
-@replaceable
 def unbroadcast(d: Array, shape: tuple[int, ...]) -> Array:
     """Sum a gradient over the axes along which an input of this shape was repeated.
 
@@ -121,7 +121,7 @@ RULES: dict[str, Rule] = {}
 
 
 def _rule(name: str, forward: Callable[..., Any], *gradients: Callable[..., Array] | None, doc: str = "") -> None:
-    RULES[name] = Rule(forward, tuple(gradient and replaceable(gradient) for gradient in gradients), doc)
+    RULES[name] = Rule(forward, gradients, doc)
 
 
 # fmt: off

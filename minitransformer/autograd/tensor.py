@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from itertools import accumulate as running_sums
 from typing import TYPE_CHECKING, Any, SupportsIndex
@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 
 from minitransformer.arrays import Array, Watch, asarray, check_gradient, to_numpy, xp
-from minitransformer.autograd.graph import Edge, Node, accumulate, backpropagate, is_recording
+from minitransformer.autograd.graph import Edge, Node, _recording, accumulate, backpropagate, is_recording
 from minitransformer.autograd.numpy_calls import ArrayUfunc, call_function, no_comparison
 from minitransformer.autograd.rules import RULES, unbroadcast
-from minitransformer.stand_ins import replaceable
 
 Axis = int | tuple[int, ...] | None
 _property: Any = property  # an attribute made by it has the type that it is annotated with
@@ -27,17 +26,28 @@ def edges_to(inputs: Sequence[Any]) -> list[Edge | None]:
     return [x._edge() if recording and isinstance(x, Tensor) and x._requires_grad else None for x in inputs]
 
 
-@replaceable
 def make_tensor(
-    name: str, value: Array, edges: Sequence[Edge | None], backward: Callable[[Array], Sequence[Array | None]]
+    operation: Any,
+    inputs: Sequence[Any],
+    options: Mapping[str, Any],
+    value: Array,
+    edges: Sequence[Edge | None],
+    backward: Callable[[Array], Sequence[Array | None]],
 ) -> Tensor:
-    """Return the tensor of an operation's value, with a node if an input requires a gradient."""
+    """Return the tensor of an operation's value, with a node if an input requires a gradient.
+
+    The operation is an `Operation` or the name of a rule.
+    """
     tensor = Tensor.__new__(Tensor)
     # NumPy turns arrays without axes into scalars; a tensor always holds an array.
     tensor._data = value if isinstance(value, xp.ndarray) else asarray(value)
     tensor._grad = tensor._watch = None
     tensor._requires_grad = any(edges)
-    tensor._node = Node(name, edges, backward) if tensor._requires_grad else None
+    tensor._node = None
+    if tensor._requires_grad:
+        tensor._node = Node(getattr(operation, "name", operation), edges, backward)
+    if (watch := _recording.watch) is not None:
+        watch(operation, inputs, options, tensor)
     return tensor
 
 
@@ -74,7 +84,7 @@ def _apply(name: str, *inputs: Any, **options: Any) -> Tensor:
             for edge, gradient in zip(edges, rule.gradients, strict=True)
         ]
 
-    return make_tensor(name, value, edges, backward)
+    return make_tensor(name, inputs, options, value, edges, backward)
 
 
 def _copy(x: Any) -> Any:
@@ -428,7 +438,7 @@ def concatenate(tensors: Sequence[Any], axis: int = 0) -> Tensor:
     value = xp.concatenate([x._data for x in tensors], axis=axis)
     ends = list(running_sums(x.shape[axis] for x in tensors))[:-1]
     # The number of inputs varies, so this rule is not in the table: split d where the inputs were joined.
-    return make_tensor("concatenate", value, edges_to(tensors), lambda d: xp.split(d, ends, axis=axis))
+    return make_tensor("concatenate", tensors, {}, value, edges_to(tensors), lambda d: xp.split(d, ends, axis=axis))
 
 
 def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minitransformer.data.vocabulary import END, PAD, START
-from minitransformer.stand_ins import replaceable
 
 Ids = NDArray[np.int64]
 
@@ -37,7 +36,6 @@ def pad(sequences: Sequence[Sequence[int]]) -> Ids:
     return padded
 
 
-@replaceable
 def decoder_input(target_output: Ids) -> Ids:
     """Return the decoder's input for a target: START, then the target without its last token.
 

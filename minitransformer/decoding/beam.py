@@ -34,7 +34,6 @@ from minitransformer.data import END, START
 from minitransformer.decoding.rules import PAPER, SearchOptions
 from minitransformer.decoding.search import Ids, as_sources, best_tokens, exclude, to_host
 from minitransformer.nn import Transformer
-from minitransformer.stand_ins import replaceable
 
 IN_CACHE = 65536
 """The number of scores processed at a time, which stay in a processor's cache from one pass to the next."""
@@ -174,7 +173,6 @@ def beam_search(
     return [results[:n_best] for results in found]
 
 
-@replaceable
 def best_continuations(log_p: Array, logits: Array, beam: int) -> tuple[Ids, Ids, Array]:
     """Return the most probable continuations of each sentence's hypotheses, the best first.
 

@@ -9,12 +9,10 @@ import numpy as np
 from minitransformer.arrays import xp
 from minitransformer.data import END, START
 from minitransformer.decoding.rules import PAPER, SearchOptions
-from minitransformer.decoding.search import as_sources, exclude, to_host
+from minitransformer.decoding.search import Ids, as_sources, exclude, to_host
 from minitransformer.nn import Transformer
-from minitransformer.stand_ins import replaceable
 
 
-@replaceable
 def greedy(
     model: Transformer, source_ids: Any, max_length: int | None = None, rules: SearchOptions = PAPER
 ) -> list[list[int]]:
@@ -56,7 +54,11 @@ def greedy(
     True
     """
     source_ids = as_sources(source_ids)
-    most = rules.limits(model, source_ids, max_length)
+    return write(model, source_ids, rules.limits(model, source_ids, max_length), rules)
+
+
+def write(model: Transformer, source_ids: Ids, most: Ids, rules: SearchOptions) -> list[list[int]]:
+    """Return what `greedy` returns, with at most ``most`` tokens for each sentence, including the end token."""
     sentences: list[list[int]] = [[] for _ in source_ids]
     active = np.flatnonzero(most > 0)  # the sentences that have not ended
     if not active.size:

@@ -14,10 +14,8 @@ from minitransformer.data import END
 from minitransformer.decoding.search import Ids, exclude, limits, longest_sentence
 from minitransformer.nn import Model
 from minitransformer.options import OptionError, Options, option
-from minitransformer.stand_ins import replaceable
 
 
-@replaceable
 def length_penalty(length: Any, alpha: float) -> Any:
     """Return ((5 + length) / 6)^alpha, the divisor of log-probabilities.
 

@@ -33,7 +33,6 @@ from minitransformer.data import END, PAD, START
 from minitransformer.decoding.search import NEVER, Diverged, Ids
 from minitransformer.nn import LanguageModel
 from minitransformer.options import Options, option
-from minitransformer.stand_ins import replaceable
 
 ROUNDING = 1e-12
 """A sum of probabilities this far below p counts as p."""
@@ -99,7 +98,6 @@ class SamplingOptions(Options):
         return found
 
 
-@replaceable
 def keep_top_p(p: NDArray[np.float64], top_p: float) -> NDArray[np.float64]:
     """Return the probabilities (..., V) without the less probable tokens; the most probable one is the first."""
     mass_before = np.cumsum(p, axis=-1) - p

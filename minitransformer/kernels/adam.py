@@ -7,11 +7,10 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from minitransformer.arrays import Array, asarray, uses_kernels, xp
+from minitransformer.arrays import Array, asarray, xp
 from minitransformer.kernels.source import TYPES, Source
 from minitransformer.optim import Adam, Buffer, Gradient
 from minitransformer.optim.adam import update_all
-from minitransformer.stand_ins import reference, stand_in
 
 source = Source("adam.cu", "adam_step")
 CHUNK = 4096
@@ -38,7 +37,7 @@ def step(optimiser: Adam, learning_rate: float, gradient: Gradient) -> None:
     theta = buffer.values
     fits = arrays is not None and len(buffer.parts) == 1 and theta.dtype.name in TYPES
     if arrays is None or not fits or any(g is not None and g.dtype != theta.dtype for g in arrays):
-        reference(update_all)(optimiser, learning_rate, gradient)
+        update_all(optimiser, learning_rate, gradient)
         return
     (beta1, beta2), t = optimiser.betas, optimiser.step_count
     correction = (1 - beta2**t) ** 0.5
@@ -51,6 +50,3 @@ def step(optimiser: Adam, learning_rate: float, gradient: Gradient) -> None:
             "adam_step", theta.dtype, len(chunks[0]), THREADS,
             places, *chunks, *map(float, numbers), theta, optimiser.mean, optimiser.mean_square,
         )  # fmt: skip
-
-
-stand_in(update_all, step, uses_kernels)

@@ -32,6 +32,7 @@ from minitransformer.nn.layers import Residual as Residual
 from minitransformer.nn.model import Model as Model
 from minitransformer.nn.module import Module as Module
 from minitransformer.nn.module import Parameter as Parameter
+from minitransformer.nn.module import ZeroGenerator as ZeroGenerator
 from minitransformer.nn.module import check_sizes as check_sizes
 from minitransformer.nn.module import normal as normal
 from minitransformer.nn.module import weights as weights

@@ -13,7 +13,6 @@ from minitransformer.arrays import Array, backend
 from minitransformer.autograd import Tensor
 from minitransformer.nn.module import Module, Parameter, normal, weights
 from minitransformer.nn.options import ModelOptions
-from minitransformer.stand_ins import in_use, replaceable
 
 
 class Embedding(Module):
@@ -70,7 +69,7 @@ class Embedding(Module):
             return None
         if self.positions is None:
             # Table lengths are powers of two, so that there are few tables.
-            o, waves = self.options, in_use(ops.sinusoidal_positions)
+            o, waves = self.options, ops.sinusoidal_positions
             layout = (o.position_layout, o.position_scale, o.first_position)
             return _waves(1 << n.bit_length(), self.table.shape[1], self.table.dtype, backend(), waves, *layout)
         if n > len(self.positions):
@@ -81,7 +80,6 @@ class Embedding(Module):
         return self.positions
 
 
-@replaceable
 def scale_and_place(rows: Any, positions: Any) -> Any:
     """Return rows of an embedding times sqrt(D), plus positions: (B, T, D), (T, D) -> (B, T, D)."""
     return rows * rows.shape[-1] ** 0.5 + positions

@@ -35,6 +35,9 @@ class LanguageModel(Model):
         effect.
     seed : int
         Seeds the initial weights and dropout.
+    init_weights : bool
+        Whether to draw the initial weights. Without them, call ``load_state_dict(state, copy=False)`` before anything
+        else.
     **changes
         Options that differ, by name: ``LanguageModel(96, d_model=64, n_heads=4, norm="pre")``. See ``ModelOptions``.
 
@@ -62,9 +65,17 @@ class LanguageModel(Model):
     """
 
     @with_model_options
-    def __init__(self, vocab: int, options: ModelOptions | None = None, *, seed: int = 0, **changes: Any) -> None:
+    def __init__(
+        self,
+        vocab: int,
+        options: ModelOptions | None = None,
+        *,
+        seed: int = 0,
+        init_weights: bool = True,
+        **changes: Any,
+    ) -> None:
         check_sizes("LanguageModel", vocab=vocab)
-        draw = self._begin(options, changes, seed)
+        draw = self._begin(options, changes, seed, init_weights)
         self.target_vocab = vocab
         self._add_target(draw_table(draw, vocab, self.options), draw)
         self.decoder = Decoder(self.options, draw, cross_attention=False)

@@ -19,7 +19,6 @@ from minitransformer.nn.cache import KeysAndValues, Past
 from minitransformer.nn.module import Module, Parameter, weights, xavier
 from minitransformer.nn.options import QUERIES, ModelOptions
 from minitransformer.ops.heads import heads
-from minitransformer.stand_ins import replaceable
 
 ACTIVATIONS: dict[str, tuple[Operation, dict[str, float]]] = {
     "silu": (ops.silu, {}),
@@ -309,7 +308,6 @@ class Residual(Module):
         self.options = options
         self.layer_norm = make_norm(options)
 
-    @replaceable
     def __call__(
         self, x: Tensor, sublayer: Callable[[Tensor], Tensor], rng: np.random.Generator | None = None
     ) -> Tensor:
@@ -319,7 +317,6 @@ class Residual(Module):
         y = ops.dropout(y, dropout, rng, x) if rng is not None and dropout else x + y
         return y if norm_first else self.layer_norm(y)
 
-    @replaceable
     def step(self, x: Array, sublayer: Callable[[Array], Array]) -> Array:
         """Do the same on arrays, without dropout."""
         if self.options.norm_first:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from minitransformer.autograd import Tensor
 from minitransformer.nn.cache import Cache
 from minitransformer.nn.decoder import Decoder
 from minitransformer.nn.embedding import Embedding, draw_table
-from minitransformer.nn.module import Module, Parameter
+from minitransformer.nn.module import Module, Parameter, ZeroGenerator
 from minitransformer.nn.options import ModelOptions
 
 PAD = 0
@@ -44,13 +44,15 @@ class Model(Module):
     decoder: Decoder
     __call__: Callable[..., Tensor]
 
-    def _begin(self, options: ModelOptions | None, changes: Mapping[str, Any], seed: int) -> np.random.Generator:
+    def _begin(
+        self, options: ModelOptions | None, changes: Mapping[str, Any], seed: int, init_weights: bool
+    ) -> np.random.Generator:
         """Set the options, the mode and the generator of dropout; return the generator of the initial weights."""
         self.options = (options or ModelOptions()).changed(**changes)
         self.training = True
         weights_seed, dropout_seed = np.random.SeedSequence(seed).spawn(2)
         self.rng = RowsGenerator(np.random.PCG64DXSM(dropout_seed))
-        return np.random.default_rng(weights_seed)
+        return np.random.default_rng(weights_seed) if init_weights else cast(np.random.Generator, ZeroGenerator())
 
     def _add_target(self, table: Parameter, draw: np.random.Generator) -> None:
         """Add the embedding of the target, which has this table (V, D), and the last layer, which may share it."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ import numpy as np
 from minitransformer.arrays import Array, asarray, is_whole, to_numpy
 from minitransformer.autograd import Tensor
 from minitransformer.console import mismatch
-from minitransformer.stand_ins import in_this_thread, replaceable, standing_in
 
 
 class Parameter(Tensor):
@@ -29,7 +27,6 @@ class Parameter(Tensor):
         super().__init__(data, requires_grad=True)
 
 
-@replaceable
 def xavier(rng: np.random.Generator, n_in: int, n_out: int) -> Array:
     """Return a random matrix (n_in, n_out), a compromise between the scales of values and of gradients.
 
@@ -43,7 +40,6 @@ def xavier(rng: np.random.Generator, n_in: int, n_out: int) -> Array:
     return rng.uniform(-limit, limit, (n_in, n_out))
 
 
-@replaceable
 def normal(rng: np.random.Generator, n: int, d_model: int) -> Array:
     """Return random rows (n, d_model) of variance 1 / d_model, drawn on the host."""
     # After scaling by sqrt(d_model), embeddings have variance 1, on the scale of the sinusoids.
@@ -55,18 +51,17 @@ def weights(values: Array, dtype: str) -> Parameter:
     return Parameter(asarray(values.astype(dtype, copy=False)))
 
 
-@contextmanager
-def without_initial_weights() -> Iterator[None]:
-    """Draw no weights for models created inside ``with without_initial_weights():``, to save time and memory.
+class ZeroGenerator:
+    """Takes the place of the generator of initial weights in a model whose weights are loaded, to save time and memory.
 
-    Their matrices are zeros that cannot be written to, until ``load_state_dict(state, copy=False)`` replaces them.
+    It draws zeros that cannot be written to, until ``load_state_dict(state, copy=False)`` replaces them.
     """
 
-    def zeros(rng: np.random.Generator, n_in: int, n_out: int) -> Array:
-        return np.broadcast_to(np.float32(0), (n_in, n_out))  # without memory for each
+    def uniform(self, low: float, high: float, shape: tuple[int, ...]) -> Array:
+        """Return zeros."""
+        return np.broadcast_to(np.float32(0), shape)  # without memory for each
 
-    with standing_in({xavier: zeros, normal: zeros}, in_this_thread()):
-        yield
+    normal = uniform
 
 
 def check_sizes(owner: str, **sizes: Any) -> None:

@@ -29,6 +29,9 @@ class Transformer(Model):
         The options; by default the paper's.
     seed : int
         Seeds the initial weights and dropout.
+    init_weights : bool
+        Whether to draw the initial weights. Without them, call ``load_state_dict(state, copy=False)`` before anything
+        else.
     **changes
         Options that differ, by name: ``Transformer(36, 30, d_model=64, n_heads=4)``. See ``ModelOptions``.
 
@@ -62,10 +65,11 @@ class Transformer(Model):
         options: ModelOptions | None = None,
         *,
         seed: int = 0,
+        init_weights: bool = True,
         **changes: Any,
     ) -> None:
         check_sizes("Transformer", source_vocab=source_vocab, target_vocab=target_vocab)
-        draw = self._begin(options, changes, seed)
+        draw = self._begin(options, changes, seed, init_weights)
         self.source_vocab, self.target_vocab = source_vocab, target_vocab
         share, same_size = self.options.share_embeddings, source_vocab == target_vocab
         if share in ("all", "inputs") and not same_size:

@@ -8,7 +8,6 @@ it far more often than the module. So ``import minitransformer.ops.softmax as x`
 arrays are the module's: ``from minitransformer.ops.softmax import forward, backward``.
 """
 
-from minitransformer import stand_ins
 from minitransformer.autograd import Operation
 from minitransformer.ops.additive_attention import additive_attention as additive_attention
 from minitransformer.ops.alibi import alibi as alibi
@@ -47,5 +46,3 @@ registry: dict[str, Operation] = {
 """Every hand-derived operation, by name."""
 
 __all__ = ["alibi", "alibi_slopes", "causal_mask", "padding_mask", "registry", "sinusoidal_positions", *registry]
-
-stand_ins.load()

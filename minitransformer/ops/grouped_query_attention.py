@@ -46,7 +46,6 @@ from minitransformer.ops.rotary import PAPER, Rotation, rotary
 from minitransformer.ops.rotary import composed as composed_rotary
 from minitransformer.ops.scaled_dot_product_attention import composed as composed_attention
 from minitransformer.ops.scaled_dot_product_attention import scaled_dot_product_attention as attention
-from minitransformer.stand_ins import replaceable
 
 
 def check(
@@ -78,7 +77,6 @@ def columns(heads: Array) -> Array:
     return heads.swapaxes(-2, -3).reshape(len(heads), heads.shape[2], heads.shape[1] * heads.shape[3])
 
 
-@replaceable
 def sum_groups(d_k_heads: Array, d_v_heads: Array, n_kv_heads: int) -> tuple[Array, ...]:
     """Return the sums over the heads that share keys and values: (B, H, T, Dk) -> (B, G, T, Dk)."""
     groups = len(d_k_heads), n_kv_heads, d_k_heads.shape[1] // n_kv_heads

@@ -25,7 +25,6 @@ from typing import Any
 
 from minitransformer.arrays import Array, as_mask, asarray, check_floats, is_whole, xp
 from minitransformer.autograd import Operation, Tensor, where
-from minitransformer.stand_ins import replaceable
 
 
 def causal_mask(n: int) -> Array:
@@ -59,7 +58,6 @@ def causal_mask(n: int) -> Array:
     return positions[:, None] >= positions[None, :]  # (3)
 
 
-@replaceable
 def padding_mask(ids: Any, pad: int = 0) -> Array:
     """Return the mask with which every query sees the tokens that are not padding.
 

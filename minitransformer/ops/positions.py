@@ -22,10 +22,8 @@ from typing import Any
 import numpy as np
 
 from minitransformer.arrays import Array, asarray, is_whole
-from minitransformer.stand_ins import replaceable
 
 
-@replaceable
 def sinusoidal_positions(
     length: int,
     d_model: int,

@@ -11,10 +11,8 @@ import numpy as np
 from minitransformer.arrays import Array, asarray, check_floats, to_numpy, xp
 from minitransformer.autograd import Tensor
 from minitransformer.optim.buffer import Buffer, Gradient
-from minitransformer.stand_ins import replaceable
 
 
-@replaceable
 def update(
     theta: Array,
     g: Array,
@@ -73,7 +71,6 @@ def update(
     theta -= work
 
 
-@replaceable
 def update_all(optimiser: Adam, learning_rate: float, gradient: Gradient) -> None:
     """Move all parameters that an optimiser updates, one cache-sized slice at a time; see ``Adam.step``."""
     buffer, first, decay = optimiser.buffer, optimiser.buffer.own.start, optimiser.weight_decay

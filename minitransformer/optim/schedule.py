@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from minitransformer.stand_ins import replaceable
 
-
-@replaceable
 def warmup(step: int, d_model: int, warmup_steps: int) -> float:
     """Return the paper's learning rate: a linear rise, then a fall with the square root of the step.
 

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
+from minitransformer import optim
 from minitransformer.decoding import SearchOptions
 from minitransformer.nn import LanguageModel, Transformer
 from minitransformer.nn.options import ModelOptions
-from minitransformer.optim import inverse_square_root, linear_decay, warmup
 from minitransformer.options import OptionError, Options, option
 from minitransformer.runs.options import COUNTED_IN_STEPS, LENGTHS, TrainingOptions
 from minitransformer.tasks import DataOptions, Task, build
@@ -111,7 +111,9 @@ class Configuration(Options):
         """Return the task."""
         return build(self.task, **self.task_options)
 
-    def build_model(self, source_vocab: int, target_vocab: int, shared: bool) -> Transformer | LanguageModel:
+    def build_model(
+        self, source_vocab: int, target_vocab: int, shared: bool, init_weights: bool = True
+    ) -> Transformer | LanguageModel:
         """Return the model with its initial weights: a decoder alone if the task needs no more.
 
         Parameters
@@ -121,29 +123,33 @@ class Configuration(Options):
         shared : bool
             Whether both sides share one vocabulary. If not, only the target embedding and the softmax can share their
             weights.
+        init_weights : bool
+            Whether to draw the initial weights; see `Transformer`.
         """
         if self.build_task().decoder_only:
             options = self.model.changed(max_length=max(self.model.max_length, self.data.window))
-            return LanguageModel(target_vocab, options, seed=self.seed)
-        return self.build_transformer(source_vocab, target_vocab, shared)
+            return LanguageModel(target_vocab, options, seed=self.seed, init_weights=init_weights)
+        return self.build_transformer(source_vocab, target_vocab, shared, init_weights)
 
-    def build_transformer(self, source_vocab: int, target_vocab: int, shared: bool) -> Transformer:
+    def build_transformer(
+        self, source_vocab: int, target_vocab: int, shared: bool, init_weights: bool = True
+    ) -> Transformer:
         """Return a model that translates; the parameters are those of ``build_model``."""
         share = self.model.share_embeddings
         options = self.model.changed(
             share_embeddings="target" if share is True and not shared else share,
             max_length=max(self.model.max_length, self.data.longest + 1),
         )
-        return Transformer(source_vocab, target_vocab, options, seed=self.seed)
+        return Transformer(source_vocab, target_vocab, options, seed=self.seed, init_weights=init_weights)
 
     def learning_rate(self, step: int) -> float:
         """Return the learning rate of a step; the first step is 1."""
         t = self.training
         if t.schedule == "inverse_sqrt":
-            return inverse_square_root(step, t.peak, t.warmup_steps)
+            return optim.inverse_square_root(step, t.peak, t.warmup_steps)
         if t.schedule == "linear":
-            return linear_decay(step, t.peak, t.warmup_steps, t.steps)
-        return t.learning_rate_factor * warmup(step, self.model.d_model, t.warmup_steps)
+            return optim.linear_decay(step, t.peak, t.warmup_steps, t.steps)
+        return t.learning_rate_factor * optim.warmup(step, self.model.d_model, t.warmup_steps)
 
     def why_ignored(self, name: str) -> str | None:
         """Return why an option has no effect, if another option's value is the reason."""

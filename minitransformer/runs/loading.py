@@ -14,7 +14,6 @@ import numpy as np
 from minitransformer.data import UNKNOWN, Tokeniser, UnknownTokenError, normalise_text
 from minitransformer.decoding import SamplingOptions, sample, translate
 from minitransformer.nn import LanguageModel, Transformer
-from minitransformer.nn.module import without_initial_weights
 from minitransformer.parallel import SINGLE_PROCESS, ProcessGroup
 from minitransformer.runs.checkpoints import Checkpoint, Report, read_checkpoint, read_state, warn
 from minitransformer.runs.configuration import Configuration
@@ -228,8 +227,7 @@ def open_model(
     ValueError
         If the state does not belong to the model.
     """
-    with without_initial_weights():
-        model = configuration.build_model(len(source), len(target), source is target)
+    model = configuration.build_model(len(source), len(target), source is target, init_weights=False)
     model.load_state_dict(state, copy=False)
     return model.eval()
 

@@ -9,7 +9,7 @@ least; the gradient plays no part in this choice.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -23,7 +23,7 @@ from minitransformer.arrays import Array, xp
 from minitransformer.autograd import Tensor, no_grad
 from minitransformer.decoding import Diverged
 from minitransformer.nn import Model, Transformer
-from minitransformer.stand_ins import in_this_thread, in_use, standing_in
+from minitransformer.override import override_in_this_thread
 from minitransformer.testing.measured_slope import relative_error
 from minitransformer.tracing.editing import Editor, See, layout_of
 from minitransformer.tracing.edits import Edit, check_index, some
@@ -178,25 +178,21 @@ class _Entry:
         if not self._is_watched:
             yield
             return
-        stand_ins = self._tracing()
-        with (
-            self._editor.watching(see, see_value=see_value) as self._watcher,
-            standing_in(stand_ins, when=in_this_thread()),
-        ):
+        with self._editor.watching(see, see_value=see_value) as self._watcher, self._tracing_lines():
             yield
 
-    def _tracing(self) -> dict[Callable[..., Any], Callable[..., Any]]:
-        """Return the replacement of a forward pass that traces its lines: tracing all steps would take much longer."""
+    def _tracing_lines(self) -> AbstractContextManager[None]:
+        """Replace one forward pass by one that traces its lines: tracing all steps would take much longer."""
         operation = ops.registry.get(self._step.rpartition("/")[2].partition(".")[0])
         if not self._is_inside or operation is None:
-            return {}
-        forward = in_use(operation.forward)
+            return nullcontext()
+        forward = operation.forward
 
         def trace_lines(*arrays: Any, **options: Any) -> Any:
             with self._watcher.tracing_lines() if self._watcher.running() == self._step else nullcontext():
                 return forward(*arrays, **options)
 
-        return {operation.forward: trace_lines}
+        return override_in_this_thread(operation, forward=trace_lines)
 
     def _logits(self, n: int = 1) -> Tensor:
         """Return the logits of the batch, repeated n times."""
@@ -336,10 +332,11 @@ class _Entry:
 
             return run
 
-        forwards = [operation.forward for operation in ops.registry.values()]
-        stand_ins = {forward: split(in_use(forward)) for forward in forwards}
-        with standing_in(stand_ins, when=in_this_thread()), self._watching(None, None):
-            yield
+        with ExitStack() as stack:
+            for one in ops.registry.values():
+                stack.enter_context(override_in_this_thread(one, forward=split(one.forward)))
+            with self._watching(None, None):
+                yield
 
     def _writing(self, values: Sequence[float]) -> AbstractContextManager[object]:
         """Write each of these values into its repetition of the entry, while the model runs."""

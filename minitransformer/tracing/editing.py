@@ -8,8 +8,8 @@ Edits inside an attention replace its passes, and those of the softmax that it c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from minitransformer.arrays import Array, xp
@@ -17,11 +17,10 @@ from minitransformer.autograd import no_grad
 from minitransformer.nn import Model
 from minitransformer.ops import scaled_dot_product_attention as attention
 from minitransformer.ops import softmax
-from minitransformer.stand_ins import in_this_thread, in_use, standing_in
+from minitransformer.override import override_in_this_thread
 from minitransformer.tracing.edits import Edit, Layout, changes_of
 from minitransformer.tracing.watching import Backward, Call, Watcher, run, watching
 
-StandIns = Mapping[Callable[..., Any], Callable[..., Any]]
 See = Callable[[Call], "tuple[Array, Backward] | None"]
 
 
@@ -76,7 +75,7 @@ class Editor:
         changes_steps = bool(self._attentions or self._changes["output"])
         with (
             watching(self._model, see=see_edited if changes_steps else see, **options) as watcher,
-            standing_in(self._forward_passes(watcher) if self._attentions else {}, when=in_this_thread()),
+            self._editing_forward(watcher) if self._attentions else nullcontext(),
         ):
             yield watcher
 
@@ -106,7 +105,7 @@ class Editor:
         if inside and key not in self._waiting:
             raise RuntimeError(
                 f"{key}: it is edited inside, but no scaled_dot_product_attention and softmax ran in it: "
-                "another function stands in for its forward pass; edit its output, or run the model without it"
+                "its forward pass is overridden; edit its output, or run the model without it"
             )
         self._waiting.discard(key)
         if not inside and key not in self._changes["output"]:
@@ -114,14 +113,14 @@ class Editor:
 
         def backward(d_output: Array) -> Sequence[Array | None]:
             d_output = self._backward("output", key, d_output)
-            with standing_in(self._backward_passes(key) if inside else {}, when=in_this_thread()):
+            with self._editing_backward(key) if inside else nullcontext():
                 return unchanged(d_output)
 
         return self._forward("output", key, call.value), backward
 
-    def _forward_passes(self, watcher: Watcher) -> StandIns:
-        """Return the replacement of the forward pass of attention; it saves the weights before their change too."""
-        attend, normalise = in_use(attention.forward), in_use(softmax.forward)
+    def _editing_forward(self, watcher: Watcher) -> AbstractContextManager[None]:
+        """Replace the forward pass of attention by one that saves the weights before their change too."""
+        attend, normalise = attention.forward, softmax.forward
 
         def forward(
             q: Array,
@@ -150,17 +149,17 @@ class Editor:
                 weights = self._forward("weights", key, before)
                 return weights, (weights, *saved[1:])
 
-            with standing_in({softmax.forward: softmax_forward}, when=in_this_thread()):
+            with override_in_this_thread(softmax, forward=softmax_forward):
                 y, saved = attend(q, k, v, mask, causal, None, out, bias)  # in one block: all weights at once
             if key in self._changes["heads"]:
                 y[...] = self._forward("heads", key, y)
             return y, (saved, before)
 
-        return {attention.forward: forward}
+        return override_in_this_thread(attention, forward=forward)
 
-    def _backward_passes(self, key: str) -> StandIns:
-        """Return the replacement of the backward pass of an attention that is changed inside."""
-        attend, normalise = in_use(attention.backward), in_use(softmax.backward)
+    def _editing_backward(self, key: str) -> AbstractContextManager[None]:
+        """Replace the backward pass of an attention that is changed inside."""
+        attend, normalise = attention.backward, softmax.backward
 
         def backward(saved: Any, d_y: Array, out: tuple[Array | None, ...] = (None, None, None)) -> Any:
             saved, before = saved
@@ -169,17 +168,17 @@ class Editor:
                 (d_x,) = normalise((before, *saved[1:]), self._backward("weights", key, d_y))
                 return (self._backward("scores", key, d_x),)
 
-            with standing_in({softmax.backward: softmax_backward}, when=in_this_thread()):
+            with override_in_this_thread(softmax, backward=softmax_backward):
                 return attend(saved, self._backward("heads", key, d_y), out)
 
-        return {attention.backward: backward}
+        return override_in_this_thread(attention, backward=backward)
 
 
 def layout_of(model: Model, source_ids: Any, target_ids: Any, objective: Any = None) -> Layout:
     """Run a model once, without a gradient, and return its layout; arguments as for `run`."""
     outputs: dict[str, tuple[int, ...]] = {}
     weights: dict[str, tuple[int, ...]] = {}
-    attend = in_use(attention.forward)
+    attend = attention.forward
     last: list[tuple[int, ...]] = []
 
     def see(call: Call) -> None:
@@ -191,7 +190,7 @@ def layout_of(model: Model, source_ids: Any, target_ids: Any, objective: Any = N
         last[:] = [(*q.shape[:-1], k.shape[-2])]
         return attend(q, k, *rest, **options)
 
-    with no_grad(), standing_in({attention.forward: forward}, when=in_this_thread()):
+    with no_grad(), override_in_this_thread(attention, forward=forward):
         logits = run(model, source_ids, target_ids, objective, see=see).logits
     parameters = {name: parameter.shape for name, parameter in model.named_parameters()}
     return Layout(outputs, parameters, weights, logits.dtype)

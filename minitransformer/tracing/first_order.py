@@ -15,7 +15,6 @@ import numpy as np
 
 from minitransformer.arrays import Array, asarray, to_numpy
 from minitransformer.ops import softmax
-from minitransformer.stand_ins import reference
 from minitransformer.tracing.edits import Change, Edit, Layout, changes_of
 from minitransformer.tracing.values import Step, Trace
 
@@ -71,7 +70,7 @@ def _check_lines(trace: Trace, key: object) -> None:
             values = {f"{line.function}.{line.name}" for line in (*step.forward, *step.backward)}
             if not values.issuperset((*INSIDE, f"{step.name}.concat", f"{step.name}.d_concat")):
                 raise Unpredictable(
-                    f"first_order: other functions stand in for the engine's in {key}, and their values "
+                    f"first_order: the passes of {key} are overridden, and their values "
                     "are not traced; edit its output, or leave them out, to see a prediction"
                 )
 
@@ -94,11 +93,9 @@ def _at(trace: Trace, site: str, key: str, changes: list[Change]) -> tuple[Array
         heads, d_heads = (_by_head(x, weights.shape[1]) for x in (concat, d_concat))
         return heads, _changed(heads, changes), d_heads
     if site == "scores":
-        (d_scores,) = reference(softmax.backward)((asarray(weights), -1), asarray(d_weights))
+        (d_scores,) = softmax.written.backward((asarray(weights), -1), asarray(d_weights))
         return scores, _changed(scores, changes), to_numpy(d_scores)
-    after, _ = reference(softmax.forward)(
-        asarray(scores), mask=asarray(_changed(_mask(trace.step(key), scores), changes))
-    )
+    after, _ = softmax.written.forward(asarray(scores), mask=asarray(_changed(_mask(trace.step(key), scores), changes)))
     return weights, to_numpy(after), d_weights
 
 

@@ -19,7 +19,6 @@ import numpy as np
 from minitransformer import ops
 from minitransformer.arrays import Array, xp
 from minitransformer.autograd import Operation
-from minitransformer.stand_ins import reference
 
 
 class Value(NamedTuple):
@@ -209,9 +208,10 @@ class LineTracer:
 
 def passes_of(operation: Operation) -> dict[CodeType, Pass]:
     """Return an operation's forward and backward pass by their code."""
-    functions = (reference(operation.forward), reference(operation.backward))
     return {
-        function.__code__: Pass(operation.name, function) for function in functions if hasattr(function, "__code__")
+        function.__code__: Pass(operation.name, function)
+        for function in operation.written
+        if hasattr(function, "__code__")
     }
 
 

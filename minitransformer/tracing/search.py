@@ -19,10 +19,11 @@ from minitransformer.arrays import Array, is_whole, to_numpy, xp
 from minitransformer.autograd import Tensor, no_grad
 from minitransformer.data import END, PAD, START
 from minitransformer.decoding import PAPER, SearchOptions, beam_search
-from minitransformer.decoding.beam import best_continuations, live_first
+from minitransformer.decoding import beam as beam_module
+from minitransformer.decoding.beam import live_first
 from minitransformer.decoding.search import Diverged, Ids, as_sources, best_tokens, exclude, to_host
 from minitransformer.nn import LanguageModel, Model, Transformer
-from minitransformer.stand_ins import in_this_thread, in_use, standing_in
+from minitransformer.override import override_in_this_thread
 from minitransformer.tracing.editing import Editor, layout_of
 from minitransformer.tracing.edits import Edit
 from minitransformer.tracing.twin import check_model, twin
@@ -276,7 +277,7 @@ def beam_tree(
         raise ValueError(f"beam_tree: n_dropped must be a whole number of 0 or more, found {n_dropped!r}")
     searched = cast(Transformer, FullPasses(model, source_ids, edits, most)) if edits else model
     grown = _GrowingTree(beam, alpha, n_dropped, rules)
-    with standing_in({best_continuations: grown.continue_all}, when=in_this_thread()):
+    with override_in_this_thread(beam_module, best_continuations=grown.continue_all):
         [[best]] = beam_search(searched, source_ids, beam, alpha, most, rules=rules)
     tree = BeamTree(grown.with_last_fates(most), 0)
     return replace(tree, winner=grown.find(tree, best.tokens, best.finished))
@@ -287,7 +288,7 @@ class _GrowingTree:
 
     def __init__(self, beam: int, alpha: float, n_dropped: int, rules: SearchOptions) -> None:
         self.beam, self.alpha, self.n_dropped, self.rules = beam, alpha, n_dropped, rules
-        self.best = in_use(best_continuations)
+        self.best = beam_module.best_continuations
         self.nodes = [BeamNode(0, None, 0, START, 0.0, None, "kept")]
         self.step = 0
         self.places: list[int | None] = [0]  # the id of the hypothesis at each position of the beam

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from minitransformer import ops
 from minitransformer.arrays import uses_kernels
 from minitransformer.autograd import concatenate, rules
-from minitransformer.stand_ins import in_use, reference, written_in
+from minitransformer.override import in_use
 
 PACKAGE = Path(__file__).parents[1]
 
@@ -30,15 +30,15 @@ def sources() -> dict[str, Source]:
     """Return the source of each operation's passes and of each elementary rule.
 
     The names are ``softmax.forward`` and ``softmax.backward`` for an operation, and ``multiply`` for a rule. A pass
-    that has no source file, because it was typed in or compiled, is left out. Where another function stands in for a
-    pass, its source is shown; of a CUDA kernel, that of the pass.
+    that has no source file, because it was typed in or compiled, is left out. Where another function replaces a pass,
+    its source is shown; of a CUDA kernel, that of the pass.
     """
     found = dict(rule_sources())
     for name, operation in ops.registry.items():
         for part in ("forward", "backward"):
-            function = getattr(operation, part)
-            used = reference(function) if uses_kernels() else in_use(function)
-            sources = [source for one in written_in(used) if (source := _source_of(one)) is not None]
+            used = getattr(operation.written, part) if uses_kernels() else in_use(getattr(operation, part))
+            # a pass that calls a learner's functions names them
+            sources = [source for one in getattr(used, "calls", [used]) if (source := _source_of(one)) is not None]
             if sources:
                 found[f"{name}.{part}"] = _join(sources)
     return found

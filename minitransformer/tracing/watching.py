@@ -1,9 +1,8 @@
 """Run a model while observing each step; its output, or a value inside it, may be replaced.
 
 A step is one call of an operation or elementary rule: one node of the graph. Its key is the part of the model and the
-operation: ``encoder.layers.0.self_attention/multi_head_attention``. The model needs no code for this: every step ends
-in ``make_tensor``, which a function of this module replaces, and the stack of running functions shows the part of the
-model to which the step belongs.
+operation: ``encoder.layers.0.self_attention/multi_head_attention``. The model needs no code for this: each step calls a
+hook of the autograd core, and the stack of running functions shows the part of the model to which the step belongs.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import inspect
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from types import FrameType
@@ -21,17 +20,15 @@ from typing import Any, NamedTuple, TypeAlias
 from minitransformer import ops
 from minitransformer.arrays import Array, asarray, xp
 from minitransformer.autograd import Operation, Tensor
-from minitransformer.autograd.graph import Edge, Node
+from minitransformer.autograd.graph import Edge, Node, watching_operations
 from minitransformer.autograd.rules import RULES
-from minitransformer.autograd.tensor import make_tensor
 from minitransformer.nn import Module
-from minitransformer.stand_ins import in_this_thread, in_use, reference, standing_in
+from minitransformer.override import override_in_this_thread
 from minitransformer.tracing.lines import LineTracer, Value
 from minitransformer.tracing.objectives import Loss, Objective
 from minitransformer.tracing.twin import modules
 
 Backward: TypeAlias = Callable[[Array], Sequence[Array | None]]
-_REPLACEABLE = make_tensor.__code__  # of every replaceable function: call(*args, **options)
 
 
 class Input(NamedTuple):
@@ -135,22 +132,27 @@ class Watcher:
         """Return the innermost part of the model in which a frame runs, and the line of that part."""
         while frame is not None:
             code = frame.f_code
-            if code is _REPLACEABLE or code.co_varnames[:1] == ("self",):
-                first = frame.f_locals["args"][:1] if code is _REPLACEABLE else [frame.f_locals.get("self")]
-                place = self._places.get(id(first[0])) if first else None
-                if place is not None:
+            if code.co_argcount:
+                first = code.co_varnames[0]
+                place = self._places.get(id(frame.f_locals.get(first)))
+                # In a function that replaces a method, the part has another name. Functions that run a model are none.
+                if place or (place is not None and first == "self"):
                     return place, (code.co_filename, frame.f_lineno)
             frame = frame.f_back
         return "", None
 
-    def _make_tensor(self, name: str, value: Array, edges: Sequence[Edge | None], backward: Backward) -> Tensor:
-        frame = sys._getframe(2)  # 1 is the call of the replaced function
-        place, line = self._locate(frame)
+    def _see_step(
+        self, operation: Operation | str, given: Sequence[Any], options: Mapping[str, Any], tensor: Tensor
+    ) -> None:
+        place, line = self._locate(sys._getframe(1))
+        name, node = operation if isinstance(operation, str) else operation.name, tensor._node
         key = _numbered(f"{place}/{name}", self._steps)
-        inputs, options, names = self._inputs(frame) if self.see or self.see_backward else ([], {}, [])
-        call = Call(key, place, name, inputs, options, names, asarray(value), edges, backward, line)
+        inputs, others, names = self._inputs(operation, given) if self.see or self.see_backward else ([], {}, [])
+        edges, backward = ((), _no_gradient) if node is None or node.backward is None else (node.edges, node.backward)
+        call = Call(key, place, name, inputs, dict(options) | others, names, tensor._data, edges, backward, line)
         if self.see is not None and (other := self.see(call)) is not None:
             call.value, call.backward = other
+            tensor._data = asarray(call.value)
 
         def run_backward(d_output: Array) -> Sequence[Array | None]:
             before, self._backward = self._backward, key
@@ -162,24 +164,24 @@ class Watcher:
                 self.see_backward(call, d_output, gradients)
             return gradients
 
-        tensor = reference(make_tensor)(name, call.value, edges, run_backward)
         self._keys[id(tensor)] = tensor, key
-        if tensor._node is not None:
-            self._keys[id(tensor._node)] = tensor._node, key
-        return tensor
+        if node is not None:
+            node.backward = run_backward
+            self._keys[id(node)] = node, key
 
-    def _inputs(self, frame: FrameType) -> tuple[list[Input], dict[str, Any], list[str]]:
-        """Return the arguments of a step: its arrays, all others, and the names of both in order."""
-        given = frame.f_locals
-        if frame.f_code is Operation.__call__.__code__:
-            names, values = list(given["self"].signature.parameters), given["inputs"]
-        elif "rule" in given:
-            names, values = _rule_inputs(given["name"]), given["inputs"]
+    def _inputs(
+        self, operation: Operation | str, given: Sequence[Any]
+    ) -> tuple[list[Input], dict[str, Any], list[str]]:
+        """Return what a step was given: its arrays, all others, and the names of both in order."""
+        if isinstance(operation, Operation):
+            names = list(operation.signature.parameters)
+        elif operation in RULES:
+            names = _rule_inputs(operation)
         else:  # concatenate
-            values = given.get("tensors", ())
-            names = [f"tensors[{i}]" for i in range(len(values))]
-        inputs, options = [], dict(given.get("options", {}))
-        for name, value in zip(names, values, strict=False):
+            names = [f"tensors[{i}]" for i in range(len(given))]
+        inputs: list[Input] = []
+        options: dict[str, Any] = {}
+        for name, value in zip(names, given, strict=False):
             if isinstance(value, Tensor):
                 inputs.append(Input(name, self.key_of(value), value._data))
             elif hasattr(value, "dtype"):
@@ -191,7 +193,7 @@ class Watcher:
     @contextmanager
     def in_place(self) -> Iterator[None]:
         """Observe the steps of the ``with`` block, in this thread."""
-        with standing_in({make_tensor: self._make_tensor}, when=in_this_thread()):
+        with watching_operations(self._see_step):
             yield
 
     @contextmanager
@@ -207,6 +209,10 @@ class Watcher:
     def _see_value(self, value: Value) -> None:
         assert self.see_value is not None
         self.see_value(_numbered(f"{value.step}:{value.function}.{value.name}", self._values), value)
+
+
+def _no_gradient(d_output: Array) -> Sequence[Array | None]:
+    return ()
 
 
 @cache
@@ -285,9 +291,7 @@ def run(
                     raise ValueError(f"run: {key} shows the parameter {name}; change the parameter instead")
             change[key](value.array)
 
-    def traced(operation: Operation) -> Callable[..., Any]:
-        forward = in_use(operation.forward)
-
+    def traced(forward: Callable[..., Any]) -> Callable[..., Any]:
         def trace_forward(*arrays: Any, **options: Any) -> Any:
             if watcher.in_backward() or watcher.running() not in steps:
                 return forward(*arrays, **options)
@@ -298,9 +302,8 @@ def run(
 
     # Lines are traced in the steps of interest only: tracing the whole pass takes twice the time.
     operations = [one for name, one in ops.registry.items() if any(f"/{name}" in step for step in steps)]
-    with (
-        watching(model, see=see, see_value=change_value) as watcher,
-        standing_in({one.forward: traced(one) for one in operations}, when=in_this_thread()),
-    ):
+    with watching(model, see=see, see_value=change_value) as watcher, ExitStack() as stack:
+        for one in operations:
+            stack.enter_context(override_in_this_thread(one, forward=traced(one.forward)))
         logits = predict(model, source_ids, target_ids[:, :-1])
         return Run((objective or Loss())(logits, target_ids[:, 1:]), logits)

@@ -7,8 +7,7 @@ from math import log, log2
 from typing import Any, NamedTuple
 
 from minitransformer.autograd import Tensor
-from minitransformer.data import PAD, UNKNOWN, Tokeniser, pad
-from minitransformer.data.batches import decoder_input
+from minitransformer.data import PAD, UNKNOWN, Tokeniser, batches, pad
 from minitransformer.nn import LanguageModel
 from minitransformer.parallel import SINGLE_PROCESS, ProcessGroup
 from minitransformer.training.evaluation import NUMBERS, WIDTH, accuracy_and_loss
@@ -80,7 +79,7 @@ def evaluate_text(
 
     def predict(chunk: list[Window]) -> tuple[Tensor, Any]:
         read, wanted = pad([tokens for tokens, _ in chunk]), pad([tokens for _, tokens in chunk])
-        return model.decode(decoder_input(read)), wanted  # without dropout
+        return model.decode(batches.decoder_input(read)), wanted  # without dropout
 
     accuracy, total = accuracy_and_loss(predict, chunks, group)
     bits = (total / log(2) + ids.count(UNKNOWN) * UNKNOWN_BITS) / len(text)

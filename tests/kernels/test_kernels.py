@@ -1,5 +1,6 @@
 """Each kernel against the operation that it replaces, and against itself with its threads in another order."""
 
+import inspect
 import itertools
 import math
 
@@ -10,9 +11,9 @@ from double import cuda
 import minitransformer as mt
 from minitransformer import arrays, ops
 from minitransformer.arrays import asarray, to_numpy, xp
-from minitransformer.kernels import adam, cross_entropy, dropout, embedding, layer_norm, softmax
+from minitransformer.kernels import KERNELS, adam, cross_entropy, dropout, embedding, layer_norm, softmax
 from minitransformer.kernels.source import Source, threads_for
-from minitransformer.stand_ins import in_use, reference
+from minitransformer.optim.adam import update_all
 
 pytestmark = pytest.mark.usefixtures("gpu")
 
@@ -92,16 +93,16 @@ def flat(value):
     return [value] if isinstance(value, xp.ndarray) else []
 
 
-def both(stand_in, rng, *inputs, **options):
+def both(kernel, rng, *inputs, **options):
     """Compare forward and backward of a kernel with those of its operation, on the same saved values."""
-    operation = ops.registry[stand_in.__name__.rpartition(".")[2]]
-    value, saved = in_every_order(lambda: stand_in.forward(*inputs, **options))
-    wanted, wanted_saved = reference(operation.forward)(*inputs, **options)
+    operation = ops.registry[kernel.__name__.rpartition(".")[2]]
+    value, saved = in_every_order(lambda: kernel.forward(*inputs, **options))
+    wanted, wanted_saved = operation.written.forward(*inputs, **options)
     close((value, saved), (wanted, wanted_saved))
     d_output = uniform(rng, value.dtype, *value.shape)
     close(
-        tuple(in_every_order(lambda: stand_in.backward(saved, d_output))),
-        tuple(reference(operation.backward)(wanted_saved, d_output)),
+        tuple(in_every_order(lambda: kernel.backward(saved, d_output))),
+        tuple(operation.written.backward(wanted_saved, d_output)),
     )
 
 
@@ -132,7 +133,7 @@ def test_softmax_with_a_mask(rng, dtype, mask_shape):
 def test_softmax_of_transposed_scores_into_themselves(rng):
     x = uniform(rng, "float32", 4, 5, 6).swapaxes(0, 2)
     mask = asarray(rng.random((4,)) < 0.7)
-    wanted, _ = reference(ops.softmax.forward)(x.copy(), mask=mask)
+    wanted, _ = ops.softmax.written.forward(x.copy(), mask=mask)
     y, saved = softmax.forward(x, mask=mask, out=x)
     close((y, saved[0]), (wanted, wanted))
     close(x, wanted)
@@ -204,15 +205,13 @@ def test_dropout_drops_what_the_host_drops(rng, monkeypatch, dtype, shape, resid
     ours, theirs = (generator(np.random.PCG64DXSM, 7) for _ in range(2))
     for _ in range(2):
         value, saved = dropout.forward(*inputs[:2], ours, inputs[2])
-        wanted, wanted_saved = reference(ops.dropout.forward)(*inputs[:2], theirs, inputs[2])
+        wanted, wanted_saved = ops.dropout.written.forward(*inputs[:2], theirs, inputs[2])
         for one, other in zip(flat((value, saved)), flat((wanted, wanted_saved)), strict=True):
             np.testing.assert_array_equal(to_numpy(one), to_numpy(other))
         assert saved[1:] == wanted_saved[1:]
         assert ours.bit_generator.state == theirs.bit_generator.state
     d_y = uniform(rng, dtype, *shape)
-    for one, other in zip(
-        dropout.backward(saved, d_y), reference(ops.dropout.backward)(wanted_saved, d_y), strict=True
-    ):
+    for one, other in zip(dropout.backward(saved, d_y), ops.dropout.written.backward(wanted_saved, d_y), strict=True):
         assert (one is None) == (other is None)
         if one is not None:
             np.testing.assert_array_equal(to_numpy(one), to_numpy(other))
@@ -222,7 +221,7 @@ def test_dropout_drops_what_the_host_drops(rng, monkeypatch, dtype, shape, resid
 def test_dropout_at_every_probability(rng, p):
     x = uniform(rng, "float32", 4, 50)
     value, _ = in_every_order(lambda: dropout.forward(x, p, generator(np.random.PCG64DXSM, 3)))
-    wanted, _ = reference(ops.dropout.forward)(x, p, generator(np.random.PCG64DXSM, 3))
+    wanted, _ = ops.dropout.written.forward(x, p, generator(np.random.PCG64DXSM, 3))
     np.testing.assert_array_equal(to_numpy(value), to_numpy(wanted))
 
 
@@ -248,7 +247,7 @@ def test_a_part_of_the_rows_drops_what_the_whole_drops_and_goes_on_behind_it(rng
 def test_other_generators_draw_on_the_host(rng, kind):
     x = uniform(rng, "float32", 7, 9)
     value, _ = dropout.forward(x, 0.4, generator(kind, 3))
-    wanted, _ = reference(ops.dropout.forward)(x, 0.4, generator(kind, 3))
+    wanted, _ = ops.dropout.written.forward(x, 0.4, generator(kind, 3))
     np.testing.assert_array_equal(to_numpy(value), to_numpy(wanted))
 
 
@@ -260,7 +259,7 @@ def test_any_state_of_the_generator(rng, seed):
     state, x = bits.state, uniform(rng, "float32", 3, 41)
     value, _ = dropout.forward(x, 0.5, np.random.Generator(bits))
     bits.state = state
-    wanted, _ = reference(ops.dropout.forward)(x, 0.5, np.random.Generator(bits))
+    wanted, _ = ops.dropout.written.forward(x, 0.5, np.random.Generator(bits))
     np.testing.assert_array_equal(to_numpy(value), to_numpy(wanted))
 
 
@@ -290,7 +289,7 @@ def test_cross_entropy_of_a_logit_of_minus_infinity(rng):
             loss, saved = cross_entropy.forward(row, np.array(2), smoothing)
             assert float(loss) == math.inf
             d_row, _ = cross_entropy.backward(saved, asarray(np.array(1.5)))
-            close(d_row, reference(ops.cross_entropy.backward)(saved, asarray(np.array(1.5)))[0])
+            close(d_row, ops.cross_entropy.written.backward(saved, asarray(np.array(1.5)))[0])
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
@@ -307,7 +306,7 @@ def test_the_gradient_of_an_embedding(rng, dtype, n_features, shape):
     ids = asarray(rng.integers(0, 9, shape) // 2)  # repeated, the highest ones never
     saved, d_y = (ids, (9, n_features)), uniform(rng, dtype, *shape, n_features)
     (_, found) = in_every_order(lambda: embedding.backward(saved, d_y))
-    close(found, reference(ops.embedding.backward)(saved, d_y)[1])
+    close(found, ops.embedding.written.backward(saved, d_y)[1])
 
 
 @pytest.mark.parametrize(("n", "table"), [(0, (4, 5)), (3, (4, 0)), (0, (0, 5))])
@@ -342,19 +341,35 @@ def test_adam(rng, dtype, weight_decay, monkeypatch):
             np.testing.assert_allclose(found, wanted, rtol=4 * np.finfo(dtype).eps, atol=1e-3 * np.finfo(dtype).eps)
 
 
-def test_an_operation_uses_its_stand_in_only_where_it_may(rng):
+def parameters_of(function):
+    """Return names, kinds and defaults, as far as callers see them."""
+    return [(one.name, one.kind, one.default) for one in inspect.signature(function).parameters.values()]
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_kernel_has_the_signature_of_the_pass_that_it_replaces(name):
+    passes = ops.registry[name].written._asdict()
+    kernels = {one: getattr(KERNELS[name], one) for one in passes if hasattr(KERNELS[name], one)}
+    assert kernels
+    for one, kernel in kernels.items():
+        assert parameters_of(kernel) == parameters_of(passes[one])
+    assert parameters_of(adam.step) == parameters_of(update_all)
+
+
+def test_an_operation_runs_its_kernels_only_where_it_may(rng):
     x = mt.Tensor(uniform(rng, "float32", 2, 5), requires_grad=True)
     modules = {"softmax": softmax, "layer_norm": layer_norm, "dropout": dropout, "cross_entropy": cross_entropy}
-    passes = {ops.embedding.backward: embedding.backward}
     for name, module in modules.items():
-        passes |= {ops.registry[name].forward: module.forward, ops.registry[name].backward: module.backward}
-    for one, kernel in passes.items():
-        assert in_use(one) is kernel
+        operation = ops.registry[name]
+        assert (operation.forward, operation.backward) == (module.forward, module.backward)
         arrays.use("cupy", kernels=False)
-        assert in_use(one) is reference(one)
+        assert (operation.forward, operation.backward) == operation.written
         arrays.use("cupy", kernels=True)
-    assert in_use(ops.embedding.forward) is reference(ops.embedding.forward)
-    assert in_use(ops.linear.forward) is reference(ops.linear.forward)
+    assert (ops.embedding.forward, ops.embedding.backward) == (ops.embedding.written.forward, embedding.backward)
+    assert (ops.linear.forward, ops.linear.backward) == ops.linear.written
+    with arrays.using("numpy"):
+        assert (ops.softmax.forward, ops.softmax.backward) == ops.softmax.written
+    assert ops.softmax.forward is softmax.forward
     d_y = uniform(rng, "float32", 2, 5)
     ops.softmax(x).backward(d_y)
     of_operation = mt.Tensor(x.data, requires_grad=True)
@@ -363,10 +378,10 @@ def test_an_operation_uses_its_stand_in_only_where_it_may(rng):
     arrays.use("cupy", kernels=True)
     close(x.grad, of_operation.grad)
     # what one of them has saved serves the other's backward pass
-    _, saved = reference(ops.softmax.forward)(x.data)
+    _, saved = ops.softmax.written.forward(x.data)
     close(softmax.backward(saved, d_y)[0], of_operation.grad)
     _, saved = softmax.forward(x.data)
-    close(reference(ops.softmax.backward)(saved, d_y)[0], of_operation.grad)
+    close(ops.softmax.written.backward(saved, d_y)[0], of_operation.grad)
 
 
 def scattered(value):
@@ -381,7 +396,7 @@ def scattered(value):
 
 
 def case(rng, name):
-    """Return a stand-in, what it is called with, and what it takes as float32 and as float64."""
+    """Return the module of a kernel, what it is called with, and what it takes as float32 and as float64."""
     x = uniform(rng, "float32", 3, 5, 33)
     if name == "softmax":
         return softmax, (x,)
@@ -397,55 +412,55 @@ FORWARD = ("softmax", "layer_norm", "dropout", "cross_entropy")
 
 @pytest.mark.parametrize("name", FORWARD)
 def test_arrays_that_are_not_contiguous_are_read_as_they_lie(rng, name):
-    stand_in, inputs = case(rng, name)
+    kernel, inputs = case(rng, name)
     state = [x.bit_generator.state for x in inputs if isinstance(x, np.random.Generator)]
-    value, saved = stand_in.forward(*scattered(inputs))
+    value, saved = kernel.forward(*scattered(inputs))
     for x in inputs:
         if isinstance(x, np.random.Generator):
             x.bit_generator.state = state[0]
-    wanted, wanted_saved = reference(ops.registry[name].forward)(*inputs)
+    wanted, wanted_saved = ops.registry[name].written.forward(*inputs)
     close((value, saved), (wanted, wanted_saved))
     if name != "cross_entropy":  # whose passes save contiguous arrays only
         saved = scattered(saved)
     d_output = uniform(rng, "float32", *value.shape)
-    found = stand_in.backward(saved, scattered(d_output))
-    close(tuple(found), tuple(reference(ops.registry[name].backward)(wanted_saved, d_output)))
+    found = kernel.backward(saved, scattered(d_output))
+    close(tuple(found), tuple(ops.registry[name].written.backward(wanted_saved, d_output)))
 
 
 def test_the_gradient_of_an_embedding_reads_rows_as_they_lie(rng):
     saved, d_y = (asarray(rng.integers(0, 9, (3, 5))), (9, 33)), uniform(rng, "float32", 3, 5, 33)
     (_, found) = embedding.backward(scattered(saved), scattered(d_y))
-    close(found, reference(ops.embedding.backward)(saved, d_y)[1])
+    close(found, ops.embedding.written.backward(saved, d_y)[1])
 
 
 @pytest.mark.parametrize("kind", ["int8", "uint8", "int32", "uint64"])
 def test_ids_and_targets_of_every_type(rng, kind):
     ids = rng.integers(0, 9, 40)
     saved, d_y = (asarray(ids.astype(kind)), (9, 5)), uniform(rng, "float32", 40, 5)
-    close(embedding.backward(saved, d_y)[1], reference(ops.embedding.backward)(saved, d_y)[1])
+    close(embedding.backward(saved, d_y)[1], ops.embedding.written.backward(saved, d_y)[1])
     logits = uniform(rng, "float32", 40, 9)
     value, ours = cross_entropy.forward(logits, ids.astype(kind))
     # what the reference implementation has saved serves the kernel, whatever type the targets have there
-    wanted, saved = reference(ops.cross_entropy.forward)(logits, ids.astype(kind))
+    wanted, saved = ops.cross_entropy.written.forward(logits, ids.astype(kind))
     close(value, wanted)
     d_loss = asarray(np.float32(1.5))
     for one in (ours, saved):
-        close(cross_entropy.backward(one, d_loss)[0], reference(ops.cross_entropy.backward)(saved, d_loss)[0])
+        close(cross_entropy.backward(one, d_loss)[0], ops.cross_entropy.written.backward(saved, d_loss)[0])
 
 
 @pytest.mark.parametrize("label_smoothing", [0, 1, np.float64(0.5)])
 def test_cross_entropy_with_smoothing_of_another_type(rng, label_smoothing):
     logits, targets = uniform(rng, "float32", 3, 9), rng.integers(0, 9, 3)
     found, _ = cross_entropy.forward(logits, targets, label_smoothing)
-    close(found, reference(ops.cross_entropy.forward)(logits, targets, float(label_smoothing))[0])
+    close(found, ops.cross_entropy.written.forward(logits, targets, float(label_smoothing))[0])
 
 
 @pytest.mark.parametrize("name", ["softmax", "layer_norm", "cross_entropy"])
 def test_a_cotangent_of_another_type_is_left_to_the_operation(rng, name):
-    stand_in, inputs = case(rng, name)
-    value, saved = stand_in.forward(*inputs)
+    kernel, inputs = case(rng, name)
+    value, saved = kernel.forward(*inputs)
     d_output = uniform(rng, "float64", *value.shape)
-    found, wanted = stand_in.backward(saved, d_output), reference(ops.registry[name].backward)(saved, d_output)
+    found, wanted = kernel.backward(saved, d_output), ops.registry[name].written.backward(saved, d_output)
     for one, other in zip(flat(found), flat(wanted), strict=True):
         np.testing.assert_array_equal(to_numpy(one), to_numpy(other))
 
@@ -459,12 +474,12 @@ def test_no_entries_are_left_to_the_operation(rng, name):
         x, rest = uniform(rng, "float32", 0, 3), (np.zeros(0, dtype=int),)
     if name == "dropout":
         rest = (0.3, generator(np.random.PCG64DXSM, 3))
-    stand_in, operation = case(rng, name)[0], ops.registry[name]
-    value, saved = stand_in.forward(x, *rest)
-    wanted, wanted_saved = reference(operation.forward)(x, *rest)
+    kernel, operation = case(rng, name)[0], ops.registry[name]
+    value, saved = kernel.forward(x, *rest)
+    wanted, wanted_saved = operation.written.forward(x, *rest)
     close(value, wanted)
     d_output = xp.ones(value.shape, dtype="float32")
-    close(tuple(stand_in.backward(saved, d_output)), tuple(reference(operation.backward)(wanted_saved, d_output)))
+    close(tuple(kernel.backward(saved, d_output)), tuple(operation.written.backward(wanted_saved, d_output)))
 
 
 @pytest.mark.parametrize(
@@ -486,9 +501,9 @@ def test_what_the_operation_refuses_is_refused(rng, call, kind, words):
 
 @pytest.mark.parametrize("name", FORWARD)
 def test_whole_numbers_are_refused_as_the_operation_refuses_them(rng, name):
-    stand_in, (_, *rest) = case(rng, name)
+    kernel, (_, *rest) = case(rng, name)
     with pytest.raises(TypeError, match="floating-point"):
-        stand_in.forward(asarray(np.ones((3, 5, 33), dtype=int)), *rest)
+        kernel.forward(asarray(np.ones((3, 5, 33), dtype=int)), *rest)
 
 
 @pytest.mark.parametrize(("dtype", "of_gradient"), [("float32", "float64"), ("float32", "float32")])

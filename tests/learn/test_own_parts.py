@@ -5,6 +5,7 @@ import multiprocessing
 import pickle
 import re
 import sys
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 from toml_cases import cases_from_toml, toml_table
 
-from minitransformer import ops
+from minitransformer import decoding, ops, optim
 from minitransformer.apps.cli import main, own_parts
 from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.learn import Verdict, bank, find, judge
@@ -33,13 +34,10 @@ from minitransformer.apps.learn.model.training import TRAINING
 from minitransformer.apps.learn.solutions import solution_of
 from minitransformer.autograd import Tensor
 from minitransformer.data import all_batches
-from minitransformer.decoding import SearchOptions, greedy, length_penalty
-from minitransformer.decoding.sampling import keep_top_p
-from minitransformer.ops.grouped_query_attention import sum_groups
+from minitransformer.decoding import SearchOptions, greedy
 from minitransformer.ops.rotary import Rotation
-from minitransformer.optim import warmup
+from minitransformer.override import override
 from minitransformer.runs import Configuration
-from minitransformer.stand_ins import in_use, reference, standing_in
 from minitransformer.tasks import build
 from minitransformer.training import Trainer, training_step
 
@@ -201,18 +199,18 @@ def test_parts_that_a_model_does_not_use_are_not_counted(tmp_path, changes, more
 
 
 @pytest.mark.parametrize(
-    ("function", "other", "what"),
+    ("owner", "name", "other", "what"),
     [
-        (ops.layer_norm.backward, lambda saved, d_y: (d_y, 0 * d_y[0, 0], 0 * d_y[0, 0]), "the gradient of "),
-        (warmup, lambda step, d_model, warmup_steps: 1.0, "the learning rate"),
-        (length_penalty, lambda length, alpha: 1.0 + length, "translation 1 of beam search"),
+        (ops.layer_norm, "backward", lambda saved, d_y: (d_y, 0 * d_y[0, 0], 0 * d_y[0, 0]), "the gradient of "),
+        (optim, "warmup", lambda step, d_model, warmup_steps: 1.0, "the learning rate"),
+        (decoding.rules, "length_penalty", lambda length, alpha: 1.0 + length, "translation 1 of beam search"),
     ],
 )
-def test_the_trial_looks_at_every_value_that_a_part_can_change(tmp_path, function, other, what):
+def test_the_trial_looks_at_every_value_that_a_part_can_change(tmp_path, owner, name, other, what):
     """A part whose own check passes may still differ on the model."""
     one = setting(tmp_path)
     expected = one.values()
-    with standing_in({function: other}):
+    with override(owner, **{name: other}):
         found = one.values()
     changed = {name for name, value in expected.items() if not np.array_equal(found[name], value)}
     assert any(name.startswith(what) for name in changed)
@@ -252,8 +250,7 @@ def test_a_model_learns_by_own_parts_as_by_the_engine_and_without_its_backward_p
     engine, own = (text_trainer(tmp_path, **changes) if decoder_only else trainer(**changes) for _ in range(2))
     batch, smoothing = next(all_batches(engine.batches)), engine.configuration.training.label_smoothing
     losses = [training_step(engine.model.train(), engine.optimiser, batch, 0.01, smoothing) for _ in range(3)]
-    refused = of_later_parts() if changes == LATER else trials.engine_gradients()
-    with standing_in(dict.fromkeys(refused, refuse)):
+    with refusing_later_gradients() if changes == LATER else trials.watching_gradients(refuse):
         with pytest.raises(AssertionError, match="of the engine was executed"):
             training_step(engine.model, engine.optimiser, batch, 0.01, smoothing)
         with Parts.open(solved).in_place():
@@ -262,9 +259,14 @@ def test_a_model_learns_by_own_parts_as_by_the_engine_and_without_its_backward_p
                 assert float(found) == pytest.approx(float(loss), rel=1e-4)
 
 
-def of_later_parts():
-    """Return the gradients of later parts; a model that has all of them needs a few of the engine's beside them."""
-    return ops.rms_norm.backward, ops.swiglu.backward, ops.rotary.backward, sum_groups
+@contextmanager
+def refusing_later_gradients():
+    """Refuse the gradients of later parts; a model that has all of them needs a few of the engine's beside them."""
+    with ExitStack() as stack:
+        for owner, name in PASSES:
+            if (owner in (ops.rms_norm, ops.swiglu, ops.rotary) and name == "backward") or name == "sum_groups":
+                stack.enter_context(override(owner, **{name: refuse}))
+        yield
 
 
 def refuse(*_, **__):
@@ -351,7 +353,8 @@ def test_a_decoder_alone_takes_the_parts_that_it_uses(solved, tmp_path, changes)
 def test_the_trial_of_a_decoder_alone_looks_at_what_it_draws(tmp_path):
     one = text_setting(tmp_path, tmp_path)
     expected = one.values()
-    with standing_in({keep_top_p: lambda p, top_p: np.eye(p.shape[-1])[[0] * len(p)]}):  # always the most probable
+    most_probable = lambda p, top_p: np.eye(p.shape[-1])[[0] * len(p)]  # noqa: E731
+    with override(decoding.sampling, keep_top_p=most_probable):
         found = one.values()
     changed = {name for name, value in expected.items() if not np.array_equal(found[name], value)}
     assert changed
@@ -467,10 +470,12 @@ def test_a_loop_that_only_a_training_step_enters_is_found(tmp_path):
     assert "failed with IndexError" in trial(folder).broken["softmax-backward"]
 
 
-def test_stand_ins_end_with_the_block(solved):
+def test_overrides_end_with_the_block(solved):
+    places = {**PASSES, **TRAINING}
+    before = [getattr(owner, name) for owner, name in places]
     with Parts.open(solved).in_place():
-        assert in_use(ops.softmax.backward) is not reference(ops.softmax.backward)
-    assert in_use(ops.softmax.backward) is reference(ops.softmax.backward)
+        assert not any(getattr(*place) is one for place, one in zip(places, before, strict=True))
+    assert [getattr(owner, name) for owner, name in places] == before
 
 
 # The command line

@@ -7,7 +7,7 @@ from small_models import putting
 import minitransformer as mt
 from minitransformer import nn
 from minitransformer.arrays import asarray, to_numpy
-from minitransformer.stand_ins import in_use, standing_in
+from minitransformer.override import override
 from minitransformer.testing import gradcheck
 
 RNG = np.random.default_rng(0)
@@ -140,13 +140,13 @@ def test_where_no_gradient_is_wanted_few_queries_are_worked_through_at_a_time(mo
     """A long sentence then needs no square of its length. What recomputing repeats has one rounding both times."""
     attention, found = make(nn.MultiHeadAttention, **options), []
     monkeypatch.setattr(nn.layers, "QUERIES", 2)
-    softmax = in_use(mt.ops.softmax.forward)
+    softmax = mt.ops.softmax.forward
 
     def count_rows(x, *args, **options):
         found.append(x.shape[-2])
         return softmax(x, *args, **options)
 
-    with standing_in({mt.ops.softmax.forward: count_rows}):
+    with override(mt.ops.softmax, forward=count_rows):
         with mt.no_grad():
             y = attention(mt.Tensor(X)).numpy()
         assert found == rows

@@ -21,7 +21,7 @@ def test_importing_the_checker_loads_numpy_and_little_else():
     packages = {name.partition(".")[0] for name in modules if "cython" not in name} - sys.stdlib_module_names
     assert packages == {"minitransformer", "numpy"}
     ours = {".".join(name.split(".")[:2]) for name in modules if name.startswith("minitransformer.")}
-    assert ours == {f"minitransformer.{name}" for name in ("arrays", "autograd", "public", "stand_ins", "testing")}
+    assert ours == {f"minitransformer.{name}" for name in ("arrays", "autograd", "override", "public", "testing")}
     # NumPy loads its generators when they are first used; they take a tenth of the time of NumPy.
     assert not {"numpy.random", "traceback", "minitransformer.testing.strategies"} & modules
 

@@ -9,7 +9,6 @@ from small_models import SOURCE, TARGET, model, parameter_slope, slope, twice
 import minitransformer as mt
 from minitransformer.arrays import asarray, xp
 from minitransformer.nn import Module, Parameter
-from minitransformer.stand_ins import reference
 from minitransformer.testing.examples import examples
 from minitransformer.tracing import Loss
 from minitransformer.tracing.lines import arrays_in
@@ -128,7 +127,7 @@ class Returns:
     """Sees which arrays of an operation's passes have changed when the pass returns, whatever the source says."""
 
     def __init__(self, operation):
-        self.codes = {reference(function).__code__ for function in (operation.forward, operation.backward)}
+        self.codes = {function.__code__ for function in operation.written}
         self.changed = {}
 
     def __call__(self, frame, event, argument):

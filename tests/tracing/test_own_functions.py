@@ -1,4 +1,4 @@
-"""Traces of models that run functions of ones own: stand-ins, and operations that are not the package's."""
+"""Traces of models that run functions of ones own: overrides, and operations that are not the package's."""
 
 from contextlib import nullcontext
 
@@ -11,12 +11,12 @@ from minitransformer.arrays import asarray, xp
 from minitransformer.nn import Module, Parameter, Residual
 from minitransformer.ops import scaled_dot_product_attention as attention
 from minitransformer.ops import softmax
-from minitransformer.stand_ins import reference, standing_in
+from minitransformer.override import override
 from minitransformer.tracing import HeadOff, SetEntry, Unpredictable, first_order, sources
 
 
 def own_softmax(x, axis=-1, mask=None, out=None):
-    y, saved = reference(softmax.forward)(x, axis, mask)
+    y, saved = softmax.written.forward(x, axis, mask)
     return y, saved
 
 
@@ -27,7 +27,7 @@ def own_residual(block, x, sublayer, rng=None):
 def test_a_model_with_functions_of_ones_own():
     post = model()
     traced = mt.trace(post, SOURCE, TARGET)
-    with standing_in({softmax.forward: own_softmax, Residual.__call__: own_residual}):
+    with override(softmax, forward=own_softmax), override(Residual, __call__=own_residual):
         found = mt.trace(post, SOURCE, TARGET)
     assert [step.key for step in found.steps] == [step.key for step in traced.steps]
     assert found.value == traced.value
@@ -158,8 +158,8 @@ def own_attention_backward(saved, d_y, out=(None, None, None)):
     return gradients
 
 
-def test_the_source_of_what_stands_in_is_shown(monkeypatch):
-    with standing_in({attention.forward: own_attention, softmax.forward: own_softmax}):
+def test_the_source_of_an_override_is_shown(monkeypatch):
+    with override(attention, forward=own_attention), override(softmax, forward=own_softmax):
         assert sources()["softmax.forward"].lines[0] == "def own_softmax(x, axis=-1, mask=None, out=None):"
         assert sources()["scaled_dot_product_attention.forward"].lines[0].startswith("def own_attention")
         monkeypatch.setattr(own_attention, "calls", [own_weights, own_sum], raising=False)
@@ -175,7 +175,7 @@ def test_the_source_of_what_stands_in_is_shown(monkeypatch):
 @pytest.mark.numpy_only("the functions of a learner are in NumPy")
 def test_edits_of_values_that_are_not_traced_are_not_predicted():
     step = "encoder.layers.0.self_attention/multi_head_attention"
-    with standing_in({attention.forward: own_attention, attention.backward: own_attention_backward}):
+    with override(attention, forward=own_attention, backward=own_attention_backward):
         found = mt.trace(model(), SOURCE, TARGET)
         with pytest.raises(RuntimeError, match=step):
             mt.trace(model(), SOURCE, TARGET, edits=[HeadOff(step, 0)])

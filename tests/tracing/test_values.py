@@ -11,7 +11,7 @@ from small_models import SOURCE, TARGET, language_model, model
 import minitransformer as mt
 from minitransformer.arrays import asarray, to_numpy
 from minitransformer.autograd.rules import RULES
-from minitransformer.stand_ins import reference, standing_in
+from minitransformer.override import override
 from minitransformer.tracing import (
     HeadOff,
     LogProbabilityDifference,
@@ -39,7 +39,7 @@ class Locals:
 
     def __init__(self):
         self.passes = {
-            reference(getattr(operation, part)).__code__: (name, part)
+            getattr(operation.written, part).__code__: (name, part)
             for name, operation in mt.ops.registry.items()
             for part in ("forward", "backward")
         }
@@ -221,7 +221,7 @@ def test_a_part_that_is_held_twice_has_its_first_place_and_an_error_ends_the_bac
     twice, places = Twice(), []
     with watching(twice, see=lambda call: places.append(call.place)) as watcher:
         loss = Loss()(twice(SOURCE, TARGET[:, :-1]), TARGET[:, 1:])
-        with standing_in({mt.ops.softmax.backward: fail}), pytest.raises(ZeroDivisionError):
+        with override(mt.ops.softmax, backward=fail), pytest.raises(ZeroDivisionError):
             loss.backward()
         assert not watcher.in_backward()
     assert {place.partition(".")[0] for place in places} == {"first", ""}

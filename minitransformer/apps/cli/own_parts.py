@@ -36,7 +36,7 @@ class Choice(NamedTuple):
     parts: set[str]
     """The parts that may be the learner's."""
     solved: bool = False
-    """Whether the engine's functions stand in for parts that are wrong."""
+    """Whether the engine's functions replace parts that are wrong."""
 
 
 def chosen_parts(args: argparse.Namespace) -> Choice | None:
@@ -141,7 +141,7 @@ def _stacks(parts: Parts, trial: Trial) -> dict[str, list[Box]]:
 
 @contextmanager
 def in_place(parts: Parts) -> Iterator[None]:
-    """Let parts stand in for the engine's; report an error in a part by the learner's line, without a traceback.
+    """Let parts replace the engine's; report an error in a part by the learner's line, without a traceback.
 
     Raises
     ------

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from threading import Lock
 from time import monotonic
 from typing import Any, Generic, TypeVar
 
 from minitransformer import ops
-from minitransformer.stand_ins import in_this_thread, in_use, standing_in
+from minitransformer.override import override_in_this_thread
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -72,6 +72,7 @@ def time_limit(seconds: float) -> Iterator[None]:
 
         return forward_in_time
 
-    passes = (ops.layer_norm.forward, ops.rms_norm.forward)
-    with standing_in({forward: in_time(in_use(forward)) for forward in passes}, when=in_this_thread()):
+    with ExitStack() as stack:
+        for norm in (ops.layer_norm, ops.rms_norm):
+            stack.enter_context(override_in_this_thread(norm, forward=in_time(norm.forward)))
         yield

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from traceback import FrameSummary, extract_tb
 from typing import Any
@@ -18,7 +17,7 @@ from minitransformer.apps.learn.model.training import TRAINING
 from minitransformer.apps.learn.solutions import solution_of
 from minitransformer.apps.learn.verdict import Unsolved, Wrong
 from minitransformer.apps.learn.watch import watch
-from minitransformer.stand_ins import standing_in
+from minitransformer.override import override
 
 ENGINE = str(Path(__file__).parents[3])
 PARTS = tuple(dict.fromkeys(name for stack in STACKS.values() for each in stack for name in each.parts))
@@ -83,24 +82,29 @@ class Parts:
         """Return one part of the learner's, its inputs watched for writing; all others are the engine's."""
         return Parts(self.folder, {name: watch(self.functions[name])})
 
-    def stand_ins(self) -> dict[Any, partial[Any]]:
-        """Return the replacements by function of the engine.
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        """Override the engine's functions inside a ``with`` block.
 
         Where a pass calls several functions and some are missing, the exercise's own solution takes their place.
         """
-        others: dict[Any, partial[Any]] = {}
-        for function, (adapt, names) in {**PASSES, **TRAINING}.items():
-            if mine := [self.functions[name] for name in names if name in self.functions]:
-                other = partial(adapt, {name: self.functions.get(name) or solution_of(name) for name in names})
-                vars(other)["calls"] = mine
-                others[function] = other
-        return others
-
-    @contextmanager
-    def in_place(self) -> Iterator[None]:
-        """Let the functions stand in for the engine's inside a ``with`` block."""
-        with standing_in(self.stand_ins()):
+        with ExitStack() as stack:
+            for (owner, name), (adapt, names) in {**PASSES, **TRAINING}.items():
+                if any(one in self.functions for one in names):
+                    # a rule has several gradients, one for each input
+                    found = [self._adapted(names, one) for one in (adapt if isinstance(adapt, tuple) else [adapt])]
+                    stack.enter_context(override(owner, **{name: tuple(found) if name == "gradients" else found[0]}))
             yield
+
+    def _adapted(self, names: Sequence[str], adapt: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function with the arguments of the engine's, which names the learner's functions that it calls."""
+        functions = {name: self.functions.get(name) or solution_of(name) for name in names}
+
+        def adapted(first: Any, /, *args: Any, **options: Any) -> Any:
+            return adapt(functions, first, *args, **options)
+
+        vars(adapted)["calls"] = [self.functions[name] for name in names if name in self.functions]
+        return adapted
 
     def where(self, error: BaseException) -> str:
         """Return the line of a part that raised an error: ``line 3 of FILE``; nothing if the engine did."""

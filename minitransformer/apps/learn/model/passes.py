@@ -1,4 +1,4 @@
-"""Forward and backward passes that call the functions of exercises, as stand-ins for the engine's.
+"""Forward and backward passes that call the functions of exercises, in place of the engine's.
 
 Each takes ``f``, which maps the names of exercises to functions, and then the arguments and saved values of the
 engine's pass, so one may be the learner's and the other the engine's. What an exercise asks for is called as its text
@@ -8,27 +8,38 @@ ignored: an exercise computes all gradients.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from minitransformer import ops
+from minitransformer import nn, ops
 from minitransformer.arrays import Array, as_optional_mask
-from minitransformer.autograd import RULES, Tensor, unbroadcast
+from minitransformer.autograd import RULES, Tensor, tensor
 from minitransformer.nn import Residual, scale_and_place
 from minitransformer.ops.cross_entropy import read_targets
 from minitransformer.ops.dropout import draw
 from minitransformer.ops.grouped_query_attention import sum_groups
 from minitransformer.ops.heads import Sizes
 from minitransformer.ops.multi_head_attention import check as check_heads
+from minitransformer.ops.positions import sinusoidal_positions
 from minitransformer.ops.rotary import PAPER, Rotation
-from minitransformer.stand_ins import reference
+
+# The engine's own, also while they are overridden.
+residual_call, residual_arrays = Residual.__call__, Residual.step
 
 Functions = Mapping[str, Callable[..., Any]]
-StandIn = tuple[Callable[..., Any], tuple[str, ...]]
-"""A function that takes ``f`` before the arguments of the engine's, and the exercises whose functions it calls."""
+Place = tuple[Any, str]
+"""An operation, rule, class or module, and the name of what is overridden in it."""
+Override = tuple[Callable[..., Any] | tuple[Callable[..., Any], ...], tuple[str, ...]]
+"""Functions that take ``f`` before the arguments of the engine's, and the exercises whose functions they call."""
+
+
+def module_of(function: Callable[..., Any]) -> Any:
+    """Return the module that defines a function, also where its package has an operation of the module's name."""
+    return sys.modules[function.__module__]
 
 
 def like(found: Any, other: Array, shape: tuple[int, ...] | None = None) -> Array:
@@ -67,7 +78,7 @@ def embedding(f: Functions, saved: Any, d_y: Array) -> tuple[None, Array]:
 def positions(f: Functions, length: int, d_model: int, dtype: Any = "float64", *layout: Any) -> Array:
     """Return sinusoidal positions."""
     if d_model % 2 or layout not in ((), ("interleaved", "d_model", 0)):  # the exercise is the paper's, with an even D
-        return reference(ops.sinusoidal_positions)(length, d_model, dtype, *layout)
+        return sinusoidal_positions(length, d_model, dtype, *layout)
     return np.asarray(f["sinusoidal-positions"](length, d_model), dtype=dtype)
 
 
@@ -78,7 +89,7 @@ def scale(f: Functions, rows: Any, positions: Any) -> Any:
     try:
         return f["embedding-scale"](rows, positions)
     except TypeError:  # functions of NumPy take arrays only, as the exercise does: the graph is the engine's then
-        y = reference(scale_and_place)(rows, positions)
+        y = scale_and_place(rows, positions)
         y.data = scale(f, rows.data, positions.data if isinstance(positions, Tensor) else positions)
         return y
 
@@ -274,8 +285,8 @@ def rotary(
 ) -> tuple[Array, Any]:
     """Return queries or keys, turned by their positions; other pairs and frequencies are the engine's."""
     if rotation != PAPER:
-        return reference(ops.rotary.forward)(x, first, out, rotation)
-    _, saved = reference(ops.rotary.forward)(x, first)  # for the cosines and sines
+        return ops.rotary.written.forward(x, first, out, rotation)
+    _, saved = ops.rotary.written.forward(x, first)  # for the cosines and sines
     y = like(f["rotary-forward"](x, np.arange(first, first + x.shape[-2])), x)
     if out is not None:
         out[...] = y
@@ -287,7 +298,7 @@ def rotary_backward(f: Functions, saved: Any, d_y: Array, out: tuple[Array | Non
     """Return the gradient of what was turned."""
     cos, sin, layout = saved
     if layout != PAPER.layout:
-        return reference(ops.rotary.backward)(saved, d_y, out)
+        return ops.rotary.written.backward(saved, d_y, out)
     d_x = like(f["rotary-backward"](cos, sin, d_y), d_y)
     if out[0] is not None:
         out[0][...] = d_x
@@ -321,7 +332,7 @@ def residual(f: Functions, self: Residual, x: Tensor, sublayer: Callable[[Tensor
     """Return the output of the code around a sub-layer, on tensors; post-norm only."""
     p = self.options.dropout
     if self.options.norm != "post":
-        return reference(Residual.__call__)(self, x, sublayer, rng)
+        return residual_call(self, x, sublayer, rng)
     inner = sublayer if rng is None or not p else lambda y: ops.dropout(sublayer(y), p, rng)
     surrounded: Tensor = f["residual-connection"](x, inner, self.layer_norm)
     return surrounded
@@ -330,7 +341,7 @@ def residual(f: Functions, self: Residual, x: Tensor, sublayer: Callable[[Tensor
 def residual_step(f: Functions, self: Residual, x: Array, sublayer: Callable[[Array], Array]) -> Array:
     """Return the output of the code around a sub-layer, on arrays; post-norm only."""
     if self.options.norm != "post":
-        return reference(Residual.step)(self, x, sublayer)
+        return residual_arrays(self, x, sublayer)
     return like(f["residual-connection"](x, sublayer, self.layer_norm.step), x)
 
 
@@ -360,42 +371,42 @@ def cross_entropy_backward(f: Functions, saved: Any, d_loss: Array) -> tuple[Arr
     return d_x.reshape(shape), None
 
 
-PASSES: dict[Any, StandIn] = {
-    unbroadcast: (repeated, ("unbroadcast",)),
-    **{rule: (transposed, ("transpose-and-reshape",)) for rule in RULES["transpose"].gradients},
-    **{rule: (partial(added, i), ("add-with-broadcasting",)) for i, rule in enumerate(RULES["add"].gradients)},
-    **{rule: (partial(multiplied, i), ("product-rule",)) for i, rule in enumerate(RULES["multiply"].gradients)},
-    ops.embedding.backward: (embedding, ("repeated-ids",)),
-    ops.sinusoidal_positions: (positions, ("sinusoidal-positions",)),
-    scale_and_place: (scale, ("embedding-scale",)),
-    ops.padding_mask: (padding, ("padding-mask",)),
-    ops.linear.backward: (linear, ("linear-backward",)),
-    ops.softmax.forward: (softmax, ("softmax-of-large-scores", "a-row-that-sees-nothing")),
-    ops.softmax.backward: (softmax_backward, ("softmax-backward",)),
-    ops.scaled_dot_product_attention.forward: (attention, ("scaled-scores", "causal-mask")),
-    ops.scaled_dot_product_attention.backward: (
+PASSES: dict[Place, Override] = {
+    (tensor, "unbroadcast"): (repeated, ("unbroadcast",)),
+    (RULES["transpose"], "gradients"): ((transposed,), ("transpose-and-reshape",)),
+    (RULES["add"], "gradients"): ((partial(added, 0), partial(added, 1)), ("add-with-broadcasting",)),
+    (RULES["multiply"], "gradients"): ((partial(multiplied, 0), partial(multiplied, 1)), ("product-rule",)),
+    (ops.embedding, "backward"): (embedding, ("repeated-ids",)),
+    (ops, "sinusoidal_positions"): (positions, ("sinusoidal-positions",)),
+    (nn.embedding, "scale_and_place"): (scale, ("embedding-scale",)),
+    (ops, "padding_mask"): (padding, ("padding-mask",)),
+    (ops.linear, "backward"): (linear, ("linear-backward",)),
+    (ops.softmax, "forward"): (softmax, ("softmax-of-large-scores", "a-row-that-sees-nothing")),
+    (ops.softmax, "backward"): (softmax_backward, ("softmax-backward",)),
+    (ops.scaled_dot_product_attention, "forward"): (attention, ("scaled-scores", "causal-mask")),
+    (ops.scaled_dot_product_attention, "backward"): (
         attention_backward,
         ("weights-and-values-backward", "queries-and-keys-backward"),
     ),
-    ops.multi_head_attention.forward: (multi_head_attention, ("split-heads", "merge-heads")),
-    ops.multi_head_attention.backward: (
+    (ops.multi_head_attention, "forward"): (multi_head_attention, ("split-heads", "merge-heads")),
+    (ops.multi_head_attention, "backward"): (
         multi_head_backward,
         ("one-weight-for-a-batch", "self-attention-backward", "merge-heads"),
     ),
-    ops.layer_norm.forward: (layer_norm, ("layer-norm-forward",)),
-    ops.layer_norm.backward: (layer_norm_backward, ("gain-and-bias-gradients", "layer-norm-backward")),
-    ops.rms_norm.forward: (rms_norm, ("rms-norm-forward",)),
-    ops.rms_norm.backward: (rms_norm_backward, ("rms-norm-backward",)),
-    ops.feed_forward.backward: (feed_forward, ("feed-forward-backward",)),
-    ops.swiglu.backward: (gates, ("swiglu-backward",)),
-    ops.rotary.forward: (rotary, ("rotary-forward",)),
-    ops.rotary.backward: (rotary_backward, ("rotary-backward",)),
-    sum_groups: (grouped_heads, ("grouped-heads-backward",)),
-    ops.dropout.forward: (dropout, ("dropout-forward",)),
-    ops.dropout.backward: (dropout_backward, ("dropout-backward",)),
-    Residual.__call__: (residual, ("residual-connection",)),
-    Residual.step: (residual_step, ("residual-connection",)),
-    ops.cross_entropy.forward: (cross_entropy, ("cross-entropy-forward", "smoothed-targets")),
-    ops.cross_entropy.backward: (cross_entropy_backward, ("label-smoothing-backward", "smoothed-targets")),
+    (ops.layer_norm, "forward"): (layer_norm, ("layer-norm-forward",)),
+    (ops.layer_norm, "backward"): (layer_norm_backward, ("gain-and-bias-gradients", "layer-norm-backward")),
+    (ops.rms_norm, "forward"): (rms_norm, ("rms-norm-forward",)),
+    (ops.rms_norm, "backward"): (rms_norm_backward, ("rms-norm-backward",)),
+    (ops.feed_forward, "backward"): (feed_forward, ("feed-forward-backward",)),
+    (ops.swiglu, "backward"): (gates, ("swiglu-backward",)),
+    (ops.rotary, "forward"): (rotary, ("rotary-forward",)),
+    (ops.rotary, "backward"): (rotary_backward, ("rotary-backward",)),
+    (module_of(sum_groups), "sum_groups"): (grouped_heads, ("grouped-heads-backward",)),
+    (ops.dropout, "forward"): (dropout, ("dropout-forward",)),
+    (ops.dropout, "backward"): (dropout_backward, ("dropout-backward",)),
+    (Residual, "__call__"): (residual, ("residual-connection",)),
+    (Residual, "step"): (residual_step, ("residual-connection",)),
+    (ops.cross_entropy, "forward"): (cross_entropy, ("cross-entropy-forward", "smoothed-targets")),
+    (ops.cross_entropy, "backward"): (cross_entropy_backward, ("label-smoothing-backward", "smoothed-targets")),
 }
-"""By function of the engine, what stands in for it and the exercises whose functions that calls."""
+"""What is overridden, by owner and name; by what, and the exercises whose functions that calls."""

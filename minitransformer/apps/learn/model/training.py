@@ -10,14 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from minitransformer import decoding, ops, optim
-from minitransformer.apps.learn.model.passes import Functions, StandIn, like
+from minitransformer import data, decoding, nn, ops, optim
+from minitransformer.apps.learn.model.passes import Functions, Override, Place, like, module_of
 from minitransformer.arrays import Array
-from minitransformer.autograd import Node, Tensor, accumulate, backpropagate, count_uses
-from minitransformer.data import decoder_input
-from minitransformer.decoding import PAPER, SearchOptions
-from minitransformer.nn import Transformer, xavier
-from minitransformer.optim import update
+from minitransformer.autograd import Node, Tensor, accumulate, count_uses, tensor
+from minitransformer.decoding import SearchOptions
+from minitransformer.nn import Transformer, ZeroGenerator
 
 
 class Slope:
@@ -73,8 +71,10 @@ def walk(f: Functions, root: Node, d_output: Array, release: bool = False) -> No
             target.backward, target.edges = None, ()
 
 
-def initial_weights(f: Functions, rng: np.random.Generator, n_in: int, n_out: int) -> Array:
+def initial_weights(f: Functions, rng: Any, n_in: int, n_out: int) -> Array:
     """Return the initial weights of Xavier initialisation."""
+    if isinstance(rng, ZeroGenerator):  # the weights will be loaded
+        return rng.uniform(0, 0, (n_in, n_out))
     return np.asarray(f["xavier"](rng, n_in, n_out), dtype=np.float64).reshape(n_in, n_out)
 
 
@@ -110,12 +110,10 @@ def targets(f: Functions, target_output: Any) -> Any:
 
 
 def greedy_search(
-    f: Functions, model: Transformer, source_ids: Any, max_length: int | None = None, rules: SearchOptions = PAPER
+    f: Functions, model: Transformer, source_ids: Any, most_written: Any, rules: SearchOptions
 ) -> list[list[int]]:
     """Return the sentences of greedy decoding, one after another."""
-    source_ids = decoding.as_sources(source_ids)
     found = []
-    most_written = rules.limits(model, source_ids, max_length)
     for source, most in zip(source_ids, most_written.tolist(), strict=True):
         cache = model.new_cache(source[None][:, : max(1, int((source != 0).sum()))])
 
@@ -152,15 +150,15 @@ def top_p(f: Functions, p: Array, top_p: float) -> Array:
     return like(np.stack([f["top-p"](row, top_p) for row in p.reshape(-1, p.shape[-1])]), p)
 
 
-TRAINING: dict[Any, StandIn] = {
-    backpropagate: (walk, ("order-of-a-graph", "walk-back")),
-    xavier: (initial_weights, ("xavier",)),
-    optim.warmup: (schedule, ("warm-up",)),
-    update: (adam, ("adam-step",)),
-    decoder_input: (targets, ("shifted-targets",)),
-    decoding.greedy: (greedy_search, ("greedy-decoding",)),
-    decoding.best_continuations: (beam, ("beam-step",)),
-    decoding.length_penalty: (penalty, ("length-penalty",)),
-    decoding.keep_top_p: (top_p, ("top-p",)),
+TRAINING: dict[Place, Override] = {
+    (tensor, "backpropagate"): (walk, ("order-of-a-graph", "walk-back")),
+    (nn.layers, "xavier"): (initial_weights, ("xavier",)),
+    (optim, "warmup"): (schedule, ("warm-up",)),
+    (module_of(optim.update), "update"): (adam, ("adam-step",)),
+    (data.batches, "decoder_input"): (targets, ("shifted-targets",)),
+    (module_of(decoding.greedy), "write"): (greedy_search, ("greedy-decoding",)),
+    (decoding.beam, "best_continuations"): (beam, ("beam-step",)),
+    (decoding.rules, "length_penalty"): (penalty, ("length-penalty",)),
+    (decoding.sampling, "keep_top_p"): (top_p, ("top-p",)),
 }
 """As ``PASSES``."""

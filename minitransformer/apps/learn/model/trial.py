@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,12 +22,12 @@ from minitransformer.apps.learn.referee import Verdict, explain, judge_file
 from minitransformer.apps.learn.solutions import solution_of
 from minitransformer.apps.learn.verdict import Wrong
 from minitransformer.arrays import Array, blas
-from minitransformer.autograd import RULES, Tensor, backpropagate, unbroadcast
-from minitransformer.data import END, PAD, Batch, TextBatch, decoder_input
+from minitransformer.autograd import RULES, Tensor, tensor
+from minitransformer.data import END, PAD, Batch, TextBatch, batches
 from minitransformer.decoding import SamplingOptions, beam_search, greedy, sample
 from minitransformer.nn import LanguageModel, Transformer
+from minitransformer.override import override
 from minitransformer.runs import Configuration
-from minitransformer.stand_ins import reference, standing_in
 
 SENTENCES = 6
 """How many sentences of the batch are tried: they are enough to see a difference."""
@@ -205,30 +206,35 @@ def _time_each(setting: Setting, names: Sequence[str]) -> Iterator[tuple[float, 
     The third value is whether no gradient was computed by the engine.
     """
     parts, clock = Parts.open(setting.folder, names), Clock()
-    engine = {function: _marked(function) for function in engine_gradients()}
+    called: list[str] = []
     try:
-        with standing_in(engine), clock.watch(parts).in_place():
+        with watching_gradients(called.append), clock.watch(parts).in_place():
             for seconds in _steps(setting, clock):
-                yield seconds, dict(clock.seconds), not any(vars(function) for function in engine.values())
+                yield seconds, dict(clock.seconds), not called
     except BaseException as error:
         raise Ended(explain(error, {*map(str, parts.files)}).words, parts.whose(error)) from error
 
 
-def engine_gradients() -> Iterator[Callable[..., Any]]:
-    """Yield every function of the engine that computes a gradient."""
-    yield from (operation.backward for operation in ops.registry.values())
-    yield from (gradient for rule in RULES.values() for gradient in rule.gradients if gradient)
-    yield from (unbroadcast, backpropagate)
+@contextmanager
+def watching_gradients(tell: Callable[[str], object]) -> Iterator[None]:
+    """Call ``tell(name)`` before each function of the engine that computes a gradient runs in the ``with`` block."""
 
+    def watched(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **options: Any) -> Any:
+            tell(name)
+            return function(*args, **options)
 
-def _marked(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of the engine with a mark once it has been called."""
+        return call
 
-    def call(*args: Any, **options: Any) -> Any:
-        vars(call)["called"] = True
-        return reference(function)(*args, **options)
-
-    return call
+    with ExitStack() as stack:
+        for name, operation in ops.registry.items():
+            stack.enter_context(override(operation, backward=watched(name, operation.backward)))
+        for name, rule in RULES.items():
+            gradients = tuple(gradient and watched(name, gradient) for gradient in rule.gradients)
+            stack.enter_context(override(rule, gradients=gradients))
+        for name in ("unbroadcast", "backpropagate"):
+            stack.enter_context(override(tensor, **{name: watched(name, getattr(tensor, name))}))
+        yield
 
 
 def _some(batch: Batch | TextBatch) -> Batch | TextBatch:
@@ -241,7 +247,7 @@ def _some(batch: Batch | TextBatch) -> Batch | TextBatch:
 def _backward(model: Transformer | LanguageModel, batch: Batch | TextBatch) -> Array:
     """Leave the gradients of a batch in a model; return the loss."""
     predict: Callable[..., Tensor] = model
-    logits = predict(*batch.inputs[:-1], decoder_input(batch.target_output), rng=model.rng)
+    logits = predict(*batch.inputs[:-1], batches.decoder_input(batch.target_output), rng=model.rng)
     loss = ops.cross_entropy(logits, batch.target_output, label_smoothing=0.1, ignore_index=PAD)
     loss.backward()
     return loss.numpy()
