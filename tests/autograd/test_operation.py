@@ -1,9 +1,15 @@
 """Operations with a hand-written backward pass."""
 
+import sys
+from threading import Thread
+
 import numpy as np
 import pytest
 
 import minitransformer as mt
+from minitransformer.arrays import to_numpy, uses_kernels
+from minitransformer.autograd.graph import watching_operations
+from minitransformer.override import override
 from minitransformer.testing import gradcheck
 
 
@@ -206,3 +212,60 @@ def test_a_backward_pass_may_be_told_which_gradients_are_needed():
         product(*inputs).backward()
     assert told == [(True, False), (False, True), (True, True)]
     assert x.grad.tolist() == [3 + 3 + 4]
+
+
+def test_the_passes_in_use_are_the_functions_of_the_source_file():
+    """No wrapper is called before them; with CuPy, some are kernels."""
+    for name, operation in mt.ops.registry.items():
+        module = sys.modules[f"minitransformer.ops.{name}"]
+        assert operation.written == (module.forward, module.backward)
+        if not uses_kernels():
+            assert (operation.forward, operation.backward) == operation.written
+
+
+def test_a_pass_is_overridden_when_it_runs():
+    x = mt.Tensor([[2.0, 3.0]], requires_grad=True)
+    y = affine(x, [[1.0], [1.0]])
+    with override(affine, backward=lambda saved, d_y: (d_y * saved[0],)):
+        y.backward([[10.0]])
+    assert x.grad.tolist() == [[20, 30]]
+    with override(affine, forward=lambda *arrays, **options: (arrays[0] * 7, arrays)):
+        assert affine(x, [[1.0], [1.0]]).data.tolist() == [[14, 21]]
+
+
+def test_a_hook_sees_each_operation_and_rule_of_its_thread():
+    seen, x = [], mt.Tensor([[2.0, 3.0]], requires_grad=True)
+
+    def watch(operation, inputs, options, result):
+        seen.append((getattr(operation, "name", operation), len(inputs), dict(options), result))
+
+    with watching_operations(watch):
+        y = affine(x, [[1.0], [1.0]], scale=2.0).sum(axis=0)
+        mt.concatenate([y, y])
+        thread = Thread(target=lambda: affine(x, [[1.0], [1.0]]))
+        thread.start()
+        thread.join()
+        with pytest.raises(ZeroDivisionError), watching_operations(lambda *_: 1 / 0):
+            x.exp()
+        x.log()
+    x.exp()
+    assert [(name, n, options) for name, n, options, _ in seen] == [
+        ("affine", 2, {"scale": 2.0}),
+        ("sum", 1, {"axis": 0, "keepdims": False}),
+        ("concatenate", 2, {}),
+        ("log", 1, {}),
+    ]
+    assert seen[1][-1] is y
+
+
+def test_a_hook_may_replace_a_value_and_its_backward_pass():
+    def watch(operation, inputs, options, result):
+        result._data = 10 * result._data
+        result._node.backward = lambda d: (7 * d,)
+
+    x = mt.Tensor([2.0], requires_grad=True)
+    with watching_operations(watch):
+        y = x.exp()
+    y.backward([1.0])
+    np.testing.assert_allclose(to_numpy(y.data), [10 * np.exp(2)])
+    assert x.grad.tolist() == [7]
