@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from minitransformer import training as training
     from minitransformer.apps import exchange as exchange
     from minitransformer.apps import learn as learn
-    from minitransformer.apps import paper as paper
+    from minitransformer.apps import measure as measure
     from minitransformer.apps import plots as plots
     from minitransformer.arrays import BackendError as BackendError
     from minitransformer.arrays import backend as backend
@@ -47,7 +47,7 @@ __version__ = "0.1.0"
 
 PACKAGES: tuple[str, ...] = ("arrays", "autograd", "data", "decoding", "gradients", "kernels", "nn", "ops", "optim")
 PACKAGES += ("parallel", "runs", "tasks", "testing", "tracing", "train", "training")
-APPS: tuple[str, ...] = ("exchange", "learn", "paper", "plots")
+APPS: tuple[str, ...] = ("exchange", "learn", "measure", "plots")
 """The packages that are loaded when they are first used, so that ``import minitransformer`` is quick."""
 
 ORIGINS = {"BackendError": "arrays", "backend": "arrays", "load": "runs", "trace": "tracing", "use": "arrays"}

@@ -10,19 +10,19 @@ SECOND_CIRCLE = {
     # whole folders: collections, kills, other programs, several processes, a GPU, the built site
     **dict.fromkeys(("checkers", "gallery", "gpu", "mpi", "referee", "robustness", "site"), ""),
     # files: what takes long, starts many processes, or is about a detail
-    "bench": "account decode gpu programs turns",
-    "cli": "bench_command cli course learn_actions lengths no_gpu own_function processes table3 terminal text write",
+    "cli": "cli course learn_actions lengths no_gpu measure own_function processes terminal text write",
     "docs": "korean obligations",
     "exchange": "broken_folders ctranslate2 decoders defaults huggingface llama2c marian refused to_ctranslate2 "
     "to_huggingface",
     "explorer": "page saved session",
     "learn": "answers assembly book child grading kinds_of_answers korean learn_command messages notebook own_parts "
     "trainings",
-    "paper": "changes heads paths positions recall table1",
-    "plots": "attention_maps pictures",
+    "plots": "attention_maps",
+    "measure": "changes heads paths positions recall table1 table3",
+    "measure/speed": "account decoding gpu programs turns",
     "parallel": "shared_memory",
     "training": "continuing every_option",
-    ".": "messages package platforms",
+    ".": "messages package pictures platforms",
 }
 """The folders, and the files ``test_NAME.py`` of other folders, that a run without a path leaves out."""
 LEFT_OUT = {

@@ -18,7 +18,7 @@ def name_of(action):
 
 def line_of(command, action=None, *values):
     """Return a command with what it cannot do without, and values of one argument."""
-    words = [command]
+    words = command.split()
     for other in actions_of(command):
         if action is not None and other.dest == action.dest:
             words += [*action.option_strings[-1:], *values]

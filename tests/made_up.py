@@ -5,12 +5,12 @@ from itertools import count
 import numpy as np
 from toml_cases import toml_table
 
-from minitransformer.apps.bench import CONFIGURATIONS
-from minitransformer.apps.bench.account import KINDS
-from minitransformer.apps.bench.anatomy import summarise_anatomy
-from minitransformer.apps.bench.decode import summarise
-from minitransformer.apps.bench.measure import compare
-from minitransformer.apps.bench.turns import Outcome
+from minitransformer.apps.measure.speed import CONFIGURATIONS
+from minitransformer.apps.measure.speed.account import KINDS
+from minitransformer.apps.measure.speed.anatomy import summarise_anatomy
+from minitransformer.apps.measure.speed.decoding import summarise
+from minitransformer.apps.measure.speed.steps import compare
+from minitransformer.apps.measure.speed.turns import Outcome
 
 MACHINE = {
     "date": "2026-11-21T12:00:00+00:00", "processor": "Abacus 9000", "cores": 2, "memory": 8 * 10**9,
@@ -195,6 +195,20 @@ def table1():
             ),
         },
     }
+
+
+def table3():
+    """Return what two rows with three seeds would have given."""
+    base = {"N": 2, "dropout": 0.1, "positions": "sinusoidal"}
+    rows = [{"group": "", "changes": {}, "columns": base}]
+    for group, changes in (("D", {"dropout": 0.0}), ("E", {"positions": "learned"})):
+        one = {"mean": -0.2, "low": -0.5, "high": 0.125, "p": 0.25, "detectable": 0.4}
+        differences = {"exact_match": one, "perplexity": {name: 3 * value for name, value in one.items()}}
+        rows.append({"group": group, "changes": changes, "columns": base | changes, "differences": differences})
+    for row in rows:
+        row |= {"parameters": 804_096, "exact_match": [0.5, 0.25, 0.75], "perplexity": [1.5, 1.25, 2.0]}
+        row |= {"seconds": [31.0, 30.0, 35.0]}
+    return {"machine": MACHINE, "seeds": [0, 1, 2], "rows": rows}
 
 
 def training(step, loss):

@@ -644,7 +644,7 @@ assert not asked
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other C libraries are never told")
-@pytest.mark.parametrize("module", ["minitransformer", "minitransformer.apps.bench"])
+@pytest.mark.parametrize("module", ["minitransformer", "minitransformer.apps.measure.speed"])
 def test_a_command_keeps_freed_memory(module, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in [name for name in os.environ if name.startswith("MALLOC_")]:

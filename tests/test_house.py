@@ -25,12 +25,13 @@ ROWS = (
     ("gradients", "decoding", "tracing"),
     ("train", "runs"),
     ("training", "exchange"),
-    ("learn", "paper", "bench", "explorer"),
+    ("learn", "measure", "explorer"),
     ("cli",),
     ("", "__main__"),  # "" is the package's own __init__
 )
 LEVELS = {name: level for level, row in enumerate(ROWS) for name in row}
-ONLY_IN = {"cupy": "arrays", "cupyx": "arrays", "matplotlib": "plots", "torch": "bench", "jax": None, "autograd": None}
+ONLY_IN = {"cupy": ["arrays"], "cupyx": ["arrays"], "matplotlib": ["plots", "measure"], "torch": ["measure"]}
+ONLY_IN |= {"jax": [], "autograd": []}
 
 
 class Import(NamedTuple):
@@ -116,8 +117,8 @@ def problems(sources: dict[str, str]) -> list[str]:
             outside = target.split(".")[0]
             if not target:
                 found.append(f"{place}: the name of what is imported cannot be read")
-            elif outside in ONLY_IN and ONLY_IN[outside] != my_package:
-                where = f"in {ONLY_IN[outside]} only" if ONLY_IN[outside] else "nowhere"
+            elif my_package not in ONLY_IN.get(outside, [my_package]):
+                where = f"in {' and '.join(ONLY_IN[outside])} only" if ONLY_IN[outside] else "nowhere"
                 found.append(f"{place}: {outside} may be imported {where}")
             if outside != NAME:
                 continue

@@ -14,9 +14,9 @@ import pytest
 from toml_cases import toml_table
 
 from minitransformer import console, data, decoding, gradients, nn, optim, parallel, runs, tasks, training
-from minitransformer.apps.bench import gpu, machine, program
-from minitransformer.apps.paper import changes, means, positions, recall, recall_model, variations
-from minitransformer.apps.plots import attention, curves, speed
+from minitransformer.apps.measure import changes, machine, means, pictures, positions, recall, recall_model, seeds
+from minitransformer.apps.measure.speed import gpu, program
+from minitransformer.apps.plots import attention, curves
 from minitransformer.files import read_file, read_json
 from minitransformer.runs.checkpoints import write_checkpoint
 from minitransformer.runs.low_rank import adapt, merge

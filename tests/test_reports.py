@@ -7,10 +7,8 @@ import numpy as np
 import pytest
 from made_up import distinct
 
-from minitransformer.apps import bench
-from minitransformer.apps.bench import report as wide_reports
-from minitransformer.apps.bench.workloads import Workload
-from minitransformer.apps.paper import report
+from minitransformer.apps.measure import report, speed, tables
+from minitransformer.apps.measure.speed.workloads import Workload
 
 CARD = {
     "flops": 5e9, "matmul": 4e13, "achieved": {"ours": 1e12, "eager": 2e13}, "share": {"ours": 0.025, "eager": 0.5},
@@ -28,12 +26,12 @@ def on_a_card():
 
 
 RESULTS = {
-    "speed": (bench.speed_text, distinct(made_up.result(compiled=1.5))),
-    "on a card": (bench.speed_text, distinct(on_a_card())),
-    "decoding": (bench.decoding_text, distinct(made_up.decoding(theirs=((3, 7, 5), (6, 7, 6))))),
-    "decoding without PyTorch": (bench.decoding_text, made_up.decoding(eager=None)),
-    "growth": (bench.growth_text, distinct(made_up.growth())),
-    "processes": (bench.processes_text, distinct(made_up.processes())),
+    "speed": (speed.speed_text, distinct(made_up.result(compiled=1.5))),
+    "on a card": (speed.speed_text, distinct(on_a_card())),
+    "decoding": (speed.decoding_text, distinct(made_up.decoding(theirs=((3, 7, 5), (6, 7, 6))))),
+    "decoding without PyTorch": (speed.decoding_text, made_up.decoding(eager=None)),
+    "growth": (speed.growth_text, distinct(made_up.growth())),
+    "processes": (speed.processes_text, distinct(made_up.processes())),
     "table 1": (report.table1_text, distinct(made_up.table1() | {"costs": made_up.COSTS})),
     "paths": (report.paths_text, distinct(made_up.table1())),
     "recall": (report.recall_text, distinct(made_up.RECALL)),
@@ -41,12 +39,14 @@ RESULTS = {
     "heads": (report.heads_text, distinct(made_up.HEADS)),
     "changes": (report.changes_text, distinct(made_up.CHANGES)),
     "positions": (report.positions_text, distinct(made_up.POSITIONS)),
+    "table 3": (report.table3_text, made_up.table3()),
 }
 UNITS = {" ms": 1e-3, " s": 1, " MB": 1e6, " GB": 1e9, " GFLOP": 1e9, " TFLOP": 1e12, "%": 1e-2}
 
 
 def figures(text):
     """Return the numbers of a text in units without prefixes."""
+    text = re.sub(r"(\(\d[\d.]*)-(?=\d)", r"\1 ", text)  # a range
     found = re.findall(r"(?<![\w^.-])(-?\d[\d,]*(?:\.\d+)?)( ms| s| MB| GB| GFLOP| TFLOP|%)?(?![\w.]*\d)", text)
     return [float(number.replace(",", "")) * UNITS.get(unit, 1) for number, unit in found]
 
@@ -80,7 +80,7 @@ def test_a_report_fits_a_narrow_terminal_and_says_the_same(name, monkeypatch):
     text, result = RESULTS[name]
     wide = text(result)
     assert max(map(len, wide.splitlines())) <= 100
-    monkeypatch.setattr(wide_reports, "columns", lambda *without_terminal: 60)
+    monkeypatch.setattr(tables, "columns", lambda *without_terminal: 60)
     narrow = text(result)
     long, before = (sum(len(line) > 60 for line in text.splitlines()) for text in (narrow, wide))
     assert long < before  # paragraphs are broken; some rows of tables have no place for it
@@ -89,15 +89,35 @@ def test_a_report_fits_a_narrow_terminal_and_says_the_same(name, monkeypatch):
 
 @pytest.mark.parametrize("width", [10, 14, 15, 21, 22, 99])
 def test_a_table_is_folded_into_blocks_that_begin_with_the_names_of_the_rows(monkeypatch, width):
-    monkeypatch.setattr(wide_reports, "columns", lambda without_terminal: min(width, without_terminal))
-    lines = ["      one    two   three", "a     11     22     33", "bcd   44     55     66 7"]
-    blocks = "\n".join(wide_reports.fold(lines, 6, 13, 19)).split("\n\n")
-    tables = [block.splitlines() for block in blocks]
-    assert all([line[:3].strip() for line in table] == ["", "a", "bcd"] for table in tables)
-    assert all(len(line) <= max(width, 13) for table in tables for line in table)
-    words = [" ".join(table[i][3:] for table in tables).split() for i in range(3)]
-    assert words == [line[3:].split() for line in lines]
-    assert len(tables) == {10: 3, 14: 3, 15: 3, 21: 2, 22: 2, 99: 1}[width]
+    monkeypatch.setattr(tables, "columns", lambda without_terminal: min(width, without_terminal))
+    rows = [["", "one", "two", "three"], ["a", "11", "22", "33"], ["bcd", "44", "55", "66 777"]]
+    blocks = tables.table(rows, "<><").split("\n\n")
+    found = [block.splitlines() for block in blocks]
+    assert all([line[:3].strip() for line in block] == ["", "a", "bcd"] for block in found)
+    assert all(len(line) <= max(width, 11) for block in found for line in block)
+    words = [" ".join(block[i][3:] for block in found).split() for i in range(3)]
+    assert words == [" ".join(row[1:]).split() for row in rows]
+    assert len(found) == {10: 3, 14: 3, 15: 2, 21: 1, 22: 1, 99: 1}[width]
+
+
+def test_the_columns_of_a_table_are_as_wide_as_their_cells_and_aligned():
+    rows = [["", "", "one", "more"], ["a", "b", "100", "x"], ["abc", "d", "2", "yz"]]
+    text = tables.table(rows, "<<><", names=2, indent=" ")
+    assert text.splitlines() == ["         one  more", " a    b  100  x", " abc  d    2  yz"]
+
+
+def test_a_heading_over_several_columns_begins_where_they_do_and_widens_them():
+    rows = [["", "one", "two", "more"], ["a", "1", "2", "3"]]
+    text = tables.table(rows, over=["", "both", "", "long heading"])
+    assert text.splitlines() == ["   both      long heading", "   one  two          more", "a    1    2             3"]
+    text = tables.table(rows, over=["", "much longer", "", "x"])
+    assert text.splitlines() == ["   much longer  x", "   one     two  more", "a    1       2     3"]
+
+
+def test_a_number_with_its_range():
+    assert tables.between(1.5, 1.25, 2, ".2f") == "1.50 (1.25-2.00)"
+    assert tables.between(98.76, 98.2, 99.3, ".1f", ".0f") == "98.8 (98-99)"
+    assert tables.between(0.5, -1, 2, "+.1f") == "+0.5 (-1.0 to +2.0)"
 
 
 @pytest.mark.parametrize("name", ["speed", "on a card"])
@@ -186,7 +206,7 @@ def test_times_of_processes():
                 assert f"{program['label']}: not measured: {program['failed']}" in part
                 continue
             model = [program["expected"]] if "expected" in program else []
-            expected = [program["median"], *model, *ratio(key, program)]
+            expected = [program["median"], *ratio(key, program), *model]
             if "received" in program:
                 expected += [np.mean(program["received"]), program["expected_received"]]
             assert row(part, program["label"]) == near(*expected, program["peak"], rel=0.02)
@@ -319,3 +339,23 @@ def test_positions():
             assert row(part, f"{k} symbol" + "s" * (int(k) > 1)) == near(*(100 * one for one in accuracy), abs=0.06)
         garbled = [100 * np.mean([one["garbled"] for one in seeds]) for seeds in task["kinds"].values()]
         assert figures(sentences(part).partition("second half:")[2])[: len(garbled)] == near(*garbled, abs=0.06)
+
+
+def test_table_3():
+    text, result = RESULTS["table 3"]
+    models, words, *parts = text(result).split("\n\n")
+    assert "3 seeds" in sentences(words)
+    lines = models.splitlines()[1:]
+    for line, row_, own in zip(lines, result["rows"], (["2", "0.1", "sinusoidal"], ["0.0"], ["learned"]), strict=True):
+        assert line.split()[1 : 1 + len(own)] == own  # what is as in the base is left empty
+        scores = np.mean(row_["perplexity"]), np.mean(row_["exact_match"]), row_["parameters"], np.mean(row_["seconds"])
+        assert figures(line.replace(" %", "%"))[-4:] == near(*scores, rel=0.02)
+    for part, measure, unit in zip(parts, ("exact_match", "perplexity"), (100, 1), strict=True):
+        for line, row_ in zip(part.splitlines()[1:], result["rows"], strict=True):
+            values = unit * np.array(row_[measure])
+            expected = [values.mean(), values.min(), values.max()]
+            if row_["group"]:
+                d = row_["differences"][measure]
+                expected += [unit * d["mean"], unit * d["low"], unit * d["high"], d["p"], unit * d["detectable"]]
+            found = [float(one) for one in re.findall(r"[-+]?\d+\.\d+", re.sub(r"(?<=\d)-", " ", line))]
+            assert found[-len(expected) :] == near(*expected, abs=6e-3)

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import minitransformer as mt
-from minitransformer.apps.paper import heads, recall
-from minitransformer.apps.paper.position_tasks import Recall
-from minitransformer.apps.paper.positions import PositionsModel, PositionsSizes
-from minitransformer.apps.paper.positions import train_model as train_positions
-from minitransformer.apps.paper.recall import RecallSizes, accuracy_by_position
-from minitransformer.apps.paper.recall import train as train_recall
-from minitransformer.apps.paper.recall_model import RecallModel
+from minitransformer.apps.measure import heads, recall
+from minitransformer.apps.measure.position_tasks import Recall
+from minitransformer.apps.measure.positions import PositionsModel, PositionsSizes
+from minitransformer.apps.measure.positions import train_model as train_positions
+from minitransformer.apps.measure.recall import RecallSizes, accuracy_by_position
+from minitransformer.apps.measure.recall import train as train_recall
+from minitransformer.apps.measure.recall_model import RecallModel
 from minitransformer.arrays import to_numpy
 from minitransformer.data import RawCharacters, Trigram, batches, token_batches
 from minitransformer.runs import Configuration

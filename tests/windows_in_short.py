@@ -49,8 +49,8 @@ def open_files_only(path, *rest, **options):
 os.open = open_files_only
 
 import minitransformer
-from minitransformer.apps.bench import machine
 from minitransformer.apps.cli import main
+from minitransformer.apps.measure import machine
 
 for module in pkgutil.walk_packages(minitransformer.__path__, "minitransformer."):
     if "exercises" not in module.name and not module.name.endswith(("__main__", ".healthy")):

@@ -5,8 +5,7 @@
 ``learn/``      exercises that check themselves, and models that learners' own functions train
 ``explorer/``   a trained model in the browser
 ``exchange/``   models of other programs, in and out
-``paper/``      experiments on the paper and on what came after it
-``bench/``      speed, beside PyTorch where it is installed
+``measure/``    experiments on the paper, on what came after it, and on speed
 ``plots/``      pictures
 ==============  ================================================================================
 

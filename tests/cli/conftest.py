@@ -72,17 +72,18 @@ def measured(monkeypatch):
     import made_up  # loads much
 
     places = {
-        "bench": ("bench.bench.measure_speed", made_up.result()),
-        "bench --scale": ("bench.bench.measure_growth", made_up.growth()),
-        "bench --decode": ("bench.bench.measure_decoding", made_up.decoding()),
-        "bench --processes": ("bench.bench.measure_processes", made_up.processes()),
-        "table1": ("table1.measure_table1", made_up.table1() | {"costs": made_up.COSTS}),
-        "paths": ("paths.measure_paths", made_up.table1()),
-        "recall": ("recall.measure_recall", made_up.RECALL),
-        "extrapolation": ("extrapolation.measure_positions", made_up.POSITIONS),
-        "extrapolation --layers": ("extrapolation.measure_extrapolation", made_up.EXTRAPOLATION),
-        "changes": ("changes.measure_changes", made_up.CHANGES),
+        "speed": ("speed.measure_speed", made_up.result()),
+        "speed --growth": ("speed.measure_growth", made_up.growth()),
+        "speed --processes": ("speed.measure_processes", made_up.processes()),
+        "decoding": ("speed.measure_decoding", made_up.decoding()),
+        "table1": ("measure_table1", made_up.table1() | {"costs": made_up.COSTS}),
+        "paths": ("measure_paths", made_up.table1()),
+        "recall": ("measure_recall", made_up.RECALL),
+        "extrapolation": ("measure_positions", made_up.POSITIONS),
+        "extrapolation --layers": ("measure_extrapolation", made_up.EXTRAPOLATION),
+        "table3": ("measure_table3", made_up.table3()),
+        "changes": ("measure_changes", made_up.CHANGES),
     }
     for place, found in places.values():
-        monkeypatch.setattr(f"minitransformer.apps.cli.{place}", lambda *_, found=found, **__: found)
-    return {line: found for line, (_, found) in places.items()}
+        monkeypatch.setattr(f"minitransformer.apps.cli.measure.{place}", lambda *_, found=found, **__: found)
+    return {f"measure {line}": found for line, (_, found) in places.items()}

@@ -34,7 +34,7 @@ def entries(text):
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_help_names_every_argument_its_choices_and_its_default(help_of, command):
-    text = help_of(command, "--help-all" if command == "train" else "--help")
+    text = help_of(*command.split(), "--help-all" if command == "train" else "--help")
     options, module = entries(text), COMMANDS[command]
     for action in actions_of(command):
         if command == "train" and action.dest in OPTIONS:
@@ -54,9 +54,20 @@ def test_a_help_names_every_argument_its_choices_and_its_default(help_of, comman
 
 
 def test_the_help_lists_the_commands_each_with_a_description(help_of):
-    text = help_of("--help")
-    assert re.findall(r"^    ([\w-]+)\s{2,}\w.{10,}", text, re.M) == [*COMMANDS]
+    listed = r"^  ([\w-]+)\s{2,}(?!show)\w.{10,}"
+    assert re.findall(listed, help_of("--help"), re.M) == [*dict.fromkeys(name.split()[0] for name in COMMANDS)]
+    experiments = [name.split()[1] for name in COMMANDS if " " in name]
+    assert [name for name in re.findall(listed, help_of("measure"), re.M)] == experiments
+    assert help_of("measure", "--help") == help_of("measure")
     assert re.fullmatch(r"minitransformer \d+\.\d+\S*\n", help_of("--version"))
+
+
+@pytest.mark.parametrize("words", [["--help"], ["measure"]])
+def test_the_list_of_commands_fits_a_small_screen(told, monkeypatch, words):
+    monkeypatch.setenv("COLUMNS", "80")
+    _, text, _ = told(*words)
+    assert len(text.splitlines()) < 24  # and the prompt
+    assert max(map(len, text.splitlines())) < 80
 
 
 @pytest.mark.parametrize("task", TASKS)

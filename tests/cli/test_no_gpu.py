@@ -48,7 +48,7 @@ def test_what_is_missing_is_said(monkeypatch, tmp_path, capsys, command, missing
     monkeypatch.setitem(sys.modules, "cupy", module)  # None: importing it fails
     out = tmp_path / "run"
     arguments = [str(out) if argument == "OUT" else argument for argument in ARGUMENTS[command]]
-    assert main([command, *arguments, "--backend", "cupy"]) == 2
+    assert main([*command.split(), *arguments, "--backend", "cupy"]) == 2
     captured = capsys.readouterr()
     assert captured.err.startswith(f"minitransformer {command}: ")
     assert words in captured.err

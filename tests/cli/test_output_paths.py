@@ -18,7 +18,7 @@ from minitransformer.apps.learn.course import write_plan
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no such links and pipes")
 GRADE = ("course", "--grade", "class", "--week", "5")
-PATHS = ("paths",)
+PATHS = ("measure", "paths")
 
 
 @pytest.fixture(autouse=True)

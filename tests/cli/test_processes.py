@@ -29,8 +29,8 @@ def run_in(group, monkeypatch, run):
     """Run a command in one of several processes."""
     monkeypatch.setattr(running, "find_group", lambda args: None)
     monkeypatch.setattr(running, "launched_rank", lambda: group.rank)
-    args = SimpleNamespace(command="paths", group=group)
-    return running.run_parsed(lambda: print("parsed") or args, {"paths": SimpleNamespace(run=run)})
+    args = SimpleNamespace(command="measure paths", group=group)
+    return running.run_parsed(lambda: print("parsed") or args, {"measure paths": SimpleNamespace(run=run)})
 
 
 @pytest.fixture(autouse=True)
@@ -62,12 +62,12 @@ def test_an_exception_ends_all_processes(monkeypatch, capsys):
 
 
 def test_a_command_for_one_process_is_refused_in_several(monkeypatch, refused):
-    monkeypatch.setattr(COMMANDS["paths"], "run", lambda args: 0)
-    assert main(["paths"]) == 0
+    monkeypatch.setattr(COMMANDS["measure paths"], "run", lambda args: 0)
+    assert main(["measure", "paths"]) == 0
     monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "2")
-    assert "mpiexec" in refused("paths")
+    assert "mpiexec" in refused("measure", "paths")
     monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "two\n")
-    message = refused("paths")
+    message = refused("measure", "paths")
     assert all(words in message for words in ("OMPI_COMM_WORLD_RANK", r"'two\n'", "OMPI_COMM_WORLD_SIZE", "'2'"))
 
 

@@ -43,16 +43,16 @@ CAUSED.__cause__ = ValueError("another error")
     [
         (0, 0, ""),
         (1, 1, ""),
-        (UsageError("wrong words"), 2, "minitransformer paths: wrong words\n"),
-        (RunError("no run"), 2, "minitransformer paths: no run\n"),
-        (TextError("no text"), 2, "minitransformer paths: no text\n"),
-        (UnknownTokenError("no token"), 2, "minitransformer paths: no token\n"),
-        (BackendError("no GPU"), 2, "minitransformer paths: no GPU\n"),
-        (MissingExtraError("This", "that", "extra"), 2, "minitransformer paths: This "),
-        (Diverged("the loss is nan"), 1, "minitransformer paths: the loss is nan"),
-        (ProcessLostError("a process has ended"), 1, "minitransformer paths: a process has ended\n"),
+        (UsageError("wrong words"), 2, "minitransformer measure paths: wrong words\n"),
+        (RunError("no run"), 2, "minitransformer measure paths: no run\n"),
+        (TextError("no text"), 2, "minitransformer measure paths: no text\n"),
+        (UnknownTokenError("no token"), 2, "minitransformer measure paths: no token\n"),
+        (BackendError("no GPU"), 2, "minitransformer measure paths: no GPU\n"),
+        (MissingExtraError("This", "that", "extra"), 2, "minitransformer measure paths: This "),
+        (Diverged("the loss is nan"), 1, "minitransformer measure paths: the loss is nan"),
+        (ProcessLostError("a process has ended"), 1, "minitransformer measure paths: a process has ended\n"),
         (OSError(errno.ENOSPC, "the disk is full"), 1, "the disk is full"),
-        (OSError(errno.ENOSPC, "it is full", "h.json"), 1, "minitransformer paths: h.json: it is full\n"),
+        (OSError(errno.ENOSPC, "it is full", "h.json"), 1, "minitransformer measure paths: h.json: it is full\n"),
         (BrokenPipeError(), 141, ""),
         (KeyboardInterrupt(), 130, "interrupted\n"),
         (MemoryError("9 PB"), 1, "MemoryError: 9 PB"),
@@ -63,8 +63,8 @@ CAUSED.__cause__ = ValueError("another error")
 def test_how_a_command_ends(monkeypatch, capsys, what, status, said):
     discarded = []
     monkeypatch.setattr("minitransformer.apps.cli.running.discard_output", lambda: discarded.append(True))
-    ending(monkeypatch, "paths", what)
-    assert main(["paths"]) == status
+    ending(monkeypatch, "measure paths", what)
+    assert main(["measure", "paths"]) == status
     assert said in capsys.readouterr().err
     assert bool(discarded) == isinstance(what, OSError)
 
@@ -76,16 +76,16 @@ def test_output_that_cannot_be_written_is_told_at_the_end(monkeypatch, capsys):
         def flush(self):
             raise OSError(errno.ENOSPC, "No space left on device")
 
-    ending(monkeypatch, "paths", 0)
+    ending(monkeypatch, "measure paths", 0)
     monkeypatch.setattr(sys, "stdout", Full())
-    assert main(["paths"]) == 1
+    assert main(["measure", "paths"]) == 1
     assert "No space left on device" in capsys.readouterr().err
 
 
 def test_an_error_of_the_program_is_not_hidden(monkeypatch):
-    ending(monkeypatch, "paths", ZeroDivisionError("a mistake of ours"))
+    ending(monkeypatch, "measure paths", ZeroDivisionError("a mistake of ours"))
     with pytest.raises(ZeroDivisionError, match="a mistake of ours"):
-        main(["paths"])
+        main(["measure", "paths"])
 
 
 @cases_from_toml
@@ -99,9 +99,9 @@ def test_all_words_of_a_text_arrive(monkeypatch, arguments, words):
 def test_the_array_library_is_the_one_that_was_asked_for(monkeypatch):
     asked = []
     monkeypatch.setattr("minitransformer.apps.cli.running.use", asked.append)
-    ending(monkeypatch, "paths", 0)
-    main(["paths"])
-    main(["paths", "--backend", "cupy"])
+    ending(monkeypatch, "measure paths", 0)
+    main(["measure", "paths"])
+    main(["measure", "paths", "--backend", "cupy"])
     assert asked == ["cupy"]
 
 

@@ -11,8 +11,7 @@ import pytest
 from toml_cases import toml_table
 
 from minitransformer import ops
-from minitransformer.apps.cli import COMMANDS, main
-from minitransformer.apps.paper.variations import Result
+from minitransformer.apps.cli import COMMANDS, command_of, main
 from minitransformer.console import spread
 from minitransformer.testing import examples, prove
 
@@ -22,11 +21,6 @@ pytestmark = pytest.mark.numpy_only("what is printed does not depend on the arra
 SIZES = "--d-model 8 --n-heads 2 --n-layers 1 --d-ff 8 --workers 1"
 RUNS = [run.format(SIZES=SIZES) for run in toml_table(__file__, "RUNS")]
 STATUS = toml_table(__file__, "STATUS")
-
-
-def trained(folder, configurations, seeds, *_):
-    scores = {"valid_loss": 0.5, "exact_match": 0.5, "seconds": 31.0}
-    return {name: [Result(one, 804_096, scores)] * len(seeds) for name, one in configurations.items()}
 
 
 @pytest.fixture
@@ -68,7 +62,6 @@ def test_no_line_is_wider_than_the_terminal(in_a_terminal, measured, monkeypatch
     proof = prove(ops.linear, examples(ops.linear)[0].inputs)
     stand_ins = {
         "cli.gradcheck.prove": lambda *_, **__: proof,
-        "cli.table3.train_variations": trained,
         "cli.text_runs.TEXTS": 2,
         "cli.text_runs.LENGTH": 50,
     }
@@ -79,9 +72,9 @@ def test_no_line_is_wider_than_the_terminal(in_a_terminal, measured, monkeypatch
     for name, stand_in in stand_ins.items():
         monkeypatch.setattr(f"minitransformer.apps.{name}", stand_in)
     monkeypatch.setattr("tqdm.std.time", itertools.count().__next__)  # so slow that all progress bars are drawn
-    commands = [*RUNS, *measured, "table3 A --seeds 0 1", *STATUS]
-    assert {command.split()[0] for command in commands} == {*COMMANDS}
-    commands += [*(f"{command} --help" for command in COMMANDS), "--help"]
+    commands = [*RUNS, *measured, *STATUS]
+    assert {command_of(command.split()) for command in commands} == {*COMMANDS}
+    commands += [*(f"{command} --help" for command in COMMANDS), "--help", "measure"]
     wrapped = {}
     for command in commands:
         status, lines = in_a_terminal(command, width)

@@ -156,7 +156,7 @@ def serve(work: Callable[[int], object]) -> None:
 
 def take_turns(programs: Iterable[str], n: int, rounds: int, threads: int, arguments: Iterable[str]) -> Iterator[str]:
     """Let programs work in turns, each in a process; yield what was measured of each, and what it found at first."""
-    from minitransformer.apps.bench.turns import Process
+    from minitransformer.apps.measure.speed.turns import Process
 
     variables = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
     os.environ |= dict.fromkeys(variables, str(threads)) | {"HF_HUB_OFFLINE": "1"}

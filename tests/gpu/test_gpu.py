@@ -11,9 +11,9 @@ import pytest
 
 import minitransformer as mt
 from minitransformer import arrays
-from minitransformer.apps.bench import CONFIGURATIONS
-from minitransformer.apps.bench.ours import build, random_batch
 from minitransformer.apps.cli import main
+from minitransformer.apps.measure.speed import CONFIGURATIONS
+from minitransformer.apps.measure.speed.ours import build, random_batch
 from minitransformer.arrays import BackendError, asarray, device_memory, free_device_memory, synchronize, to_numpy, xp
 from minitransformer.training import training_step
 
@@ -166,6 +166,6 @@ def test_a_step_is_faster_than_on_the_processor():
 
 
 def test_the_speed_is_measured(capsys):
-    assert main(["bench", "toy", "--rounds", "1", "--backend", "cupy"]) == 0
+    assert main(["measure", "speed", "toy", "--rounds", "1", "--backend", "cupy"]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "the whole step of minitransformer reaches" in out

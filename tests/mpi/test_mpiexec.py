@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from toml_cases import cases_from_toml, toml_table
 
-from minitransformer.apps.bench import CONFIGURATIONS, Workload, measure_processes
+from minitransformer.apps.measure.speed import CONFIGURATIONS, Workload, measure_processes
 from minitransformer.runs import RunFolder
 from minitransformer.runs.checkpoints import read_checkpoint
 

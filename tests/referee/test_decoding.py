@@ -8,7 +8,7 @@ from minitransformer.data import END
 
 pytest.importorskip("torch", reason="needs PyTorch")
 
-from minitransformer.apps.bench import pytorch_decoding
+from minitransformer.apps.measure.speed import pytorch_decoding
 from minitransformer.decoding import beam_search, greedy
 
 pytestmark = [pytest.mark.referee, pytest.mark.numpy_only("hands NumPy's arrays to both sides")]

@@ -10,13 +10,13 @@ pytest.importorskip("torch", reason="needs PyTorch")
 import torch
 
 from minitransformer import ops
-from minitransformer.apps.bench import pytorch
-from minitransformer.apps.bench.figures import ratio
-from minitransformer.apps.bench.ours import build, random_batch
-from minitransformer.apps.bench.program import command
-from minitransformer.apps.bench.turns import Entrant, take_turns
-from minitransformer.apps.bench.workloads import CONFIGURATIONS, Workload
 from minitransformer.apps.exchange import to_pytorch
+from minitransformer.apps.measure.means import ratio
+from minitransformer.apps.measure.speed import pytorch
+from minitransformer.apps.measure.speed.ours import build, random_batch
+from minitransformer.apps.measure.speed.program import command
+from minitransformer.apps.measure.speed.turns import Entrant, take_turns
+from minitransformer.apps.measure.speed.workloads import CONFIGURATIONS, Workload
 
 pytestmark = [pytest.mark.referee, pytest.mark.numpy_only("is about speed on the processor")]
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
 
-from minitransformer.apps.cli import build_parser, main
+from minitransformer.apps.cli import COMMANDS, build_parser, main
 from minitransformer.apps.cli.errors import one_line
 
 NASTY = (
@@ -32,9 +32,10 @@ DRAWN = [*SMALL, "--train-pairs", "20", "--held-out", "5"]
 TEXT = [*SMALL, "--source", "text.tsv", "--source-tokens", "words", "--target-tokens", "words", "--min-count", "1"]
 NEEDS = {
     "translate": ["run", "twelve"], "attention": ["run", "twelve"], "evaluate": ["run"], "average": ["run", "--last=1"],
-    "resume": ["run"], "learn": ["list"], "gradcheck": ["softmax"], "bench": ["toy"], "table3": ["A"],
+    "resume": ["run"], "learn": ["list"], "gradcheck": ["softmax"],
     "explore": ["run", "twelve"], "import": ["huggingface", "model", "--out=there"],
-    "export": ["run", "--to=huggingface", "--out=there"], "course": ["--out=there"], "heads": ["run"], "write": ["run"],
+    "export": ["run", "--to=huggingface", "--out=there"], "course": ["--out=there"], "write": ["run"],
+    "measure speed": ["toy"], "measure table3": ["A"], "measure heads": ["run"], "measure decoding": ["toy"],
 }  # fmt: skip
 """The arguments without which a command does little or nothing."""
 
@@ -50,10 +51,10 @@ class Case(NamedTuple):
 
 def cases() -> list[Case]:
     """Return each nasty value of each option and argument of each command."""
-    (commands,) = (a for a in build_parser()._actions if isinstance(a, argparse._SubParsersAction))
-    found = []
-    for command, parser in commands.choices.items():
-        starts = [["train", "copy", *DRAWN], ["train", "text", *TEXT]] if command == "train" else [[command]]
+    parsers, found = build_parser().commands, []
+    for command in COMMANDS:
+        parser, name = parsers[command], command.split()
+        starts = [["train", "copy", *DRAWN], ["train", "text", *TEXT]] if command == "train" else [name]
         for start in starts:
             words = [action for action in parser._actions if not action.option_strings]
             for action in parser._actions:
@@ -64,8 +65,9 @@ def cases() -> list[Case]:
                         found.append(Case([*start, *needs, f"{flag}={value}"], flag, value))
                     else:
                         place = words.index(action)
-                        arguments = [*needs[:place], value, *needs[place + 1 :], *start[2:]]
-                        found.append(Case([command, *arguments], action.dest, value))
+                        rest = start[2:] if command == "train" else []
+                        arguments = [*needs[:place], value, *needs[place + 1 :], *rest]
+                        found.append(Case([*name, *arguments], action.dest, value))
     return found
 
 
@@ -83,16 +85,11 @@ def sandbox(folder: Path) -> Iterator[None]:
     cli = "minitransformer.apps.cli"
     work = {
         f"{cli}.progress.draw_curves": show, f"{cli}.progress.draw_attention": show, f"{cli}.learn._watch": show,
-        f"{cli}.gradcheck.examples": lambda *_: [], f"{cli}.gradcheck._plot": show, f"{cli}.results.show": show,
-        f"{cli}.table3.train_variations": lambda _, some, *__: dict.fromkeys(some, ()),
-        f"{cli}.table3.format_table": lambda *_: [],
+        f"{cli}.gradcheck.examples": lambda *_: [], f"{cli}.gradcheck._plot": show, f"{cli}.measure.show": show,
         "minitransformer.apps.plots.attention_maps": show,
         "minitransformer.training.length.measure_step": lambda *_: 0.1,
     }  # fmt: skip
-    bench = "minitransformer.apps.bench"
-    work |= {f"{bench}.{name}": show for name in ("measure_speed", "measure_growth", "measure_decoding")}
     work |= {f"{cli}.explore.{name}": show for name in ("_serve", "_save")}
-    work |= {f"{bench}.{name}_text": show for name in ("speed", "growth", "decoding")}
     with contextlib.ExitStack() as stack:
         stack.callback(os.chdir, before)
         for name, stand_in in work.items():
@@ -100,8 +97,7 @@ def sandbox(folder: Path) -> Iterator[None]:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             assert main(["train", "numbers", *DRAWN, "--out=run"]) == 0
         stack.enter_context(mock.patch(f"{cli}.train.progress.train", show))
-        for name in ("table1", "paths", "recall", "extrapolation", "heads", "changes"):
-            stack.enter_context(mock.patch(f"{cli}.{name}.run_experiment", _experiment))
+        stack.enter_context(mock.patch(f"{cli}.measure.run_experiment", _experiment))
         yield
 
 

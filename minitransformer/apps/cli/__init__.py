@@ -7,11 +7,12 @@ import io
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from importlib import import_module
+from itertools import pairwise
 from keyword import iskeyword
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
 from minitransformer.apps.cli.errors import one_line
 from minitransformer.apps.cli.parser import ARGUMENTS, Parser, add_listed
@@ -20,33 +21,51 @@ from minitransformer.console import accept_all_characters, fit_terminal, protect
 __all__ = ["main"]
 
 
-class _Commands(Mapping[str, ModuleType]):
-    """The module of each command. It is loaded when it is looked up: `--help` needs none of them."""
+class _Commands(Mapping[str, Any]):
+    """What runs each command. Its module is loaded when it is looked up: `--help` needs none of them."""
 
     def __init__(self, *names: str) -> None:
-        self._files = {name: f"{name}{'_' * iskeyword(name)}" for name in names}
+        self._names = dict.fromkeys(names)
 
-    def __getitem__(self, name: str) -> ModuleType:
-        return import_module(f"minitransformer.apps.cli.{self._files[name]}")
+    def __getitem__(self, name: str) -> Any:
+        first, _, second = name.partition(" ")
+        module = import_module(f"minitransformer.apps.cli.{_file_of(first)}")
+        return module.COMMANDS[second] if second else module
 
     def __contains__(self, name: object) -> bool:
-        return name in self._files
+        return name in self._names
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._files)
+        return iter(self._names)
 
     def __len__(self) -> int:
-        return len(self._files)
+        return len(self._names)
 
     def docstring(self, name: str) -> str:
-        """Return the docstring of a module, which need not be loaded."""
-        source = Path(__file__).with_name(f"{self._files[name]}.py").read_text(encoding="utf-8")
+        """Return what the help says of a command, or of the first word of several; no module of one word is loaded."""
+        if " " in name:
+            return str(self[name].__doc__)
+        source = Path(__file__).with_name(f"{_file_of(name)}.py").read_text(encoding="utf-8")
         return source.split('"""', 2)[1]
+
+
+def _file_of(word: str) -> str:
+    return f"{word}{'_' * iskeyword(word)}"
 
 
 COMMANDS = _Commands(*ARGUMENTS["commands"])
 """Each command is the module of its name, or ``import_``: ``run(args)``, a docstring for ``--help``, and if need be
-``CHOICES`` and ``WORDS`` for `add_listed`, and ``add_arguments(parser)``."""
+``CHOICES`` and ``WORDS`` for `add_listed`, and ``add_arguments(parser)``. A command of two words is an entry of
+``COMMANDS`` in the module of the first, with the same attributes."""
+FIRST_WORDS = dict.fromkeys(name.partition(" ")[0] for name in COMMANDS)
+
+
+def command_of(words: Sequence[str]) -> str:
+    """Return the command in a command line: one of ``COMMANDS``, or ``"measure"`` without an experiment, or ``""``."""
+    for first, second in pairwise([*words, ""]):
+        if first in FIRST_WORDS:
+            return both if (both := f"{first} {second}") in COMMANDS else first
+    return ""
 
 
 class _Formatter(argparse.ArgumentDefaultsHelpFormatter):
@@ -57,52 +76,94 @@ class _Formatter(argparse.ArgumentDefaultsHelpFormatter):
         return action.help if without else super()._get_help_string(action)
 
 
+class _List(argparse.HelpFormatter):
+    """List commands right below their heading, without a line for the word that stands for them."""
+
+    def _iter_indented_subactions(self, action: argparse.Action) -> Generator[argparse.Action, None, None]:
+        yield from getattr(action, "_get_subactions", tuple)()
+
+    def _format_action(self, action: argparse.Action) -> str:
+        text = super()._format_action(action)
+        return text.partition("\n")[2] if action.nargs == argparse.PARSER else text
+
+
 def build_parser(only: str | None = None, listed: bool = True) -> Parser:
     """Return the parser of the command line, to which each command adds its own arguments.
 
     Parameters
     ----------
     only : str, optional
-        The command whose arguments are needed; by default all.
+        The command whose arguments are needed; by default all. After the first word of several commands these are
+        listed.
     listed : bool
         Whether there are also the other commands, with their help, and --version. They take time: argparse looks for
         translations.
     """
     parser = Parser(
         prog="minitransformer",
+        usage="minitransformer [-h] [--version] COMMAND ...",
         description='The Transformer of "Attention Is All You Need", built from arrays alone.',
-        epilog="`minitransformer COMMAND --help` describes a command. Begin with `minitransformer train`.",
+        epilog="Begin with `minitransformer train`. `minitransformer COMMAND --help` helps.",
+        formatter_class=_List,
+        add_help=False,
     )
+    parser.add_argument("-h", "--help", action="help", help=argparse.SUPPRESS)
     if listed:
         from importlib.metadata import version  # slow
 
-        parser.add_argument("--version", action="version", version=f"minitransformer {version('minitransformer')}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    parser.commands = commands.choices
-    for name in COMMANDS if listed else [only or ""]:
-        text = COMMANDS.docstring(name).partition("\n\n")
-        command = commands.add_parser(
-            name,
-            help=text[0][0].lower() + text[0][1:].rstrip("."),
-            description=" ".join(part.replace("\n", " ") for part in text if part.strip()),
-            formatter_class=_Formatter,
-            conflict_handler="resolve",  # train has a --help of its own
-        )
-        if only not in (None, name):
+        words = f"minitransformer {version('minitransformer')}"
+        parser.add_argument("--version", action="version", version=words, help=argparse.SUPPRESS)
+    commands = parser.add_subparsers(
+        title="commands", prog=parser.prog, dest="command", metavar="COMMAND", required=True
+    )
+    parsers: dict[str, Parser] = {}
+    chosen = (only or "").partition(" ")[0]
+    for first in FIRST_WORDS if listed else [chosen]:
+        command = parsers[first] = _add_command(commands, first, first)
+        if only is not None and first != chosen:
             continue
-        from minitransformer.apps.cli import run_options  # loads NumPy, as most commands do
-
-        module = COMMANDS[name]
-        choices, words = (getattr(run_options, both) | getattr(module, both, {}) for both in ("CHOICES", "WORDS"))
-        add_listed(command, name, choices, words)
-        if hasattr(module, "add_arguments"):
-            module.add_arguments(command)
-        command.add_argument(
-            "--backend",
-            choices=("numpy", "cupy"),
-            help="array library: numpy (CPU) or cupy (NVIDIA GPU) (default: $MINITRANSFORMER_BACKEND, or numpy)",
-        )
+        several = [name for name in COMMANDS if name.startswith(f"{first} ")]
+        if not several:
+            _add_arguments(command, first)
+            continue
+        command.formatter_class = _List
+        experiments = command.add_subparsers(title="experiments", prog=command.prog, metavar="EXPERIMENT")
+        for name in [only] if only in several and not listed else several:
+            parsers[name] = _add_command(experiments, name.removeprefix(f"{first} "), name)
+            if only in (None, name):
+                _add_arguments(parsers[name], name)
+    parser.commands = parsers
     return parser
+
+
+def _add_command(place: Any, word: str, name: str) -> Parser:
+    """Add the parser of a command, by its last word, and return it."""
+    first, _, rest = COMMANDS.docstring(name).partition("\n\n")
+    command: Parser = place.add_parser(
+        word,
+        help=first[0].lower() + first[1:].rstrip("."),
+        description=" ".join(part.replace("\n", " ") for part in (first, rest) if part.strip()),
+        formatter_class=_Formatter,
+        conflict_handler="resolve",  # train has a --help of its own
+    )
+    return command
+
+
+def _add_arguments(parser: Parser, name: str) -> None:
+    """Add the arguments of a command."""
+    from minitransformer.apps.cli import run_options  # loads NumPy, as most commands do
+
+    command = COMMANDS[name]
+    choices, words = ({**getattr(run_options, both), **getattr(command, both, {})} for both in ("CHOICES", "WORDS"))
+    add_listed(parser, name, choices, words)
+    if hasattr(command, "add_arguments"):
+        command.add_arguments(parser)
+    parser.add_argument(
+        "--backend",
+        choices=("numpy", "cupy"),
+        help="array library: numpy (CPU) or cupy (NVIDIA GPU) (default: $MINITRANSFORMER_BACKEND, or numpy)",
+    )
+    parser.set_defaults(command=name)
 
 
 def _prepare_streams() -> None:
@@ -133,7 +194,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not arguments:
         build_parser("").print_help(sys.stderr)
         sys.exit(2)
-    if not any(word in COMMANDS for word in arguments):
+    if not command_of(arguments):
         _parse(arguments)  # prints the help, the version or what is wrong, and ends the program
     from minitransformer.apps.cli.running import run_parsed  # loads NumPy and most packages
     from minitransformer.arrays import keep_freed_memory
@@ -145,8 +206,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Return the arguments of a command."""
-    name = next((word for word in arguments if word in COMMANDS), "")
-    parser = build_parser(name, listed=arguments[0] != name)
+    name = command_of(arguments)
+    parser = build_parser(name, listed=arguments[0] not in FIRST_WORDS)
     command = parser.commands.get(name, parser)
     command.choose_language(arguments)
     command.refuse_dashes(arguments)
@@ -157,4 +218,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         args.text = [*args.text, *rest[:end], *rest[end + 1 :]]
     elif rest:
         command.error(f"unrecognized arguments: {' '.join(rest)}")
+    if args.command not in COMMANDS:  # the first word of several
+        command.print_help()
+        command.exit()
     return args

@@ -8,7 +8,7 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from types import ModuleType
+from typing import Any
 
 from minitransformer.apps.cli.errors import UsageError, one_line
 from minitransformer.apps.cli.parser import check_ranges
@@ -21,7 +21,7 @@ from minitransformer.parallel import SINGLE_PROCESS, ProcessLostError, launched_
 from minitransformer.runs import RunError
 
 
-def run_parsed(parse: Callable[[], argparse.Namespace], commands: Mapping[str, ModuleType]) -> int:
+def run_parsed(parse: Callable[[], argparse.Namespace], commands: Mapping[str, Any]) -> int:
     """Parse arguments, run the command, return its exit status; only the first of several processes prints."""
     errors = sys.stderr
     try:
@@ -44,7 +44,7 @@ def run_parsed(parse: Callable[[], argparse.Namespace], commands: Mapping[str, M
         return status
 
 
-def run_command(args: argparse.Namespace, command: ModuleType) -> int:
+def run_command(args: argparse.Namespace, command: Any) -> int:
     """Run a command, print its error if there is one, and return its exit status."""
 
     def complain(words: object) -> None:

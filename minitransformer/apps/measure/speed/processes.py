@@ -1,0 +1,89 @@
+"""Our training step in several processes over MPI: the time, traffic and memory of each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from minitransformer.apps.measure.machine import peak_memory
+from minitransformer.apps.measure.speed.network import Network
+from minitransformer.apps.measure.speed.ours import WARM_UP, Program, build, random_batch, time_steps
+from minitransformer.apps.measure.speed.workloads import LABEL_SMOOTHING, LEARNING_RATE, Workload
+from minitransformer.arrays import Array, blas
+from minitransformer.optim import Adam
+from minitransformer.parallel import MPI
+from minitransformer.training import training_step
+
+GLANCE = 0.005
+"""The interval in seconds at which a process checks for its turn; a blocking MPI call would keep a core busy."""
+
+
+class DelayedMPI(MPI):
+    """MPI with a count of the received bytes, and optionally the delays of a slower network.
+
+    Parameters
+    ----------
+    network : Network
+        Its latency and bandwidth are added to the time of the exchange here.
+    """
+
+    def __init__(self, network: Network) -> None:
+        super().__init__()
+        self.network, self.received = network, 0
+
+    def all_to_all(self, sent: Array, sizes: Sequence[int], received_sizes: Sequence[int]) -> list[Array]:
+        """Exchange gradients."""
+        received = super().all_to_all(sent, sizes, received_sizes)
+        self._delay(sum(part.nbytes for part in received))
+        return received
+
+    def all_gather_into(self, values: Array, parts: Sequence[slice]) -> None:
+        """Exchange weights."""
+        super().all_gather_into(values, parts)
+        self._delay(values.nbytes - values[parts[self.rank]].nbytes)
+
+    def _delay(self, size: int) -> None:
+        self.received += size
+        if self.network.latency or self.network.bandwidth:
+            time.sleep(self.network.seconds(self.size - 1, size))
+
+    def wait(self, times: int) -> int:
+        """Return what the first process passes, as soon as it does; until then leave the cores to other programs."""
+        request = self._world.Ibarrier()
+        while not request.Test():
+            time.sleep(GLANCE)
+        return self.broadcast(lambda: times)
+
+
+@contextmanager
+def prepare(workload: Workload, shares: int, network: Network) -> Iterator[Program]:
+    """Return our program in the first process that mpiexec started; the others work for it. One thread each."""
+    group = DelayedMPI(network)
+    model, batch = build(workload), random_batch(workload)
+    optimiser = Adam(model.parameters(), part=(group.rank, group.size))
+    with blas.threads(1):
+
+        def turn(times: int) -> dict[str, Any]:
+            times = group.wait(times)
+            if not times:
+                raise SystemExit
+            group.received = 0
+            seconds = time_steps(step, times)
+            found = group.all_gather((peak_memory(), group.received // times))
+            peaks, received = [peak for peak, _ in found], [size for _, size in found]
+            return {"seconds": seconds, "peak": max(peaks, key=lambda peak: peak or 0), "received": received}
+
+        def step() -> float:
+            return float(
+                training_step(
+                    model, optimiser, batch, LEARNING_RATE, LABEL_SMOOTHING, micro_batches=shares, group=group
+                )
+            )
+
+        time_steps(step, WARM_UP)
+        while group.rank:
+            turn(0)  # as the first process does
+        yield turn, {"processes": group.size, "shares": shares, "parameters": optimiser.values.size}
+        turn(0)  # the others end
