@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+from made_up import MACHINE
 from toml_cases import cases_from_toml
 
 from minitransformer.apps.cli import main, measure
@@ -54,13 +55,14 @@ def test_layers_are_measured_at_sizes_of_their_own(monkeypatch):
     assert found["sizes"] == recall.LONGER
 
 
-def test_what_was_measured_is_shown_written_and_drawn(measured, tmp_path, capsys):
+def test_what_was_measured_is_shown_written_and_drawn(measured, monkeypatch, tmp_path, capsys):
     figures, picture = tmp_path / "figures.json", tmp_path / "picture.png"
+    monkeypatch.setattr(measure, "describe", lambda: MACHINE)
     for line, found in measured.items():
         has_picture = line not in ("measure decoding", "measure speed --processes", "measure table3")
         assert main([*line.split(), "--json", str(figures), *["--plot", str(picture)] * has_picture]) == 0
         out = capsys.readouterr().out
-        assert json.loads(figures.read_text()) == json.loads(json.dumps(found))
+        assert json.loads(figures.read_text()) == json.loads(json.dumps(found | {"machine": MACHINE}))
         assert len(out.splitlines()) > 5
         assert str(figures) in out
         assert (str(picture) in out) == has_picture

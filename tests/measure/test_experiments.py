@@ -23,12 +23,6 @@ SHORT = RecallSizes(symbols=5, n=10, d=6, k=2, r=2, batch=3, steps=4, warmup=2, 
 TINY = LayerSizes(n=16, d=8, k=3, r=2)
 
 
-@pytest.fixture(autouse=True)
-def a_machine(monkeypatch):
-    for module in (changes, positions, recall, table1):
-        monkeypatch.setattr(module, "describe", lambda: "this machine")
-
-
 def powers(points, names, what):
     """Return the exponents of a product of powers from its logarithms, by the normal equations."""
     rows = np.log([[math.e, *(point[name] for name in names)] for point in points])
@@ -45,7 +39,6 @@ def table():
     with pytest.MonkeyPatch.context() as patch:
         for module in (costs, table1):
             patch.setattr(module, "ENOUGH", 0.0)
-        patch.setattr(table1, "describe", lambda: "this machine")
         patch.setattr(table1, "GRID", {"n": (16, 32), "d": (4, 8), "k": (2, 3), "r": (2, 4)})
         patch.setattr(table1, "TIMED", (8, 16, 32))
         patch.setattr(table1, "EXAMPLE", TINY)

@@ -7,7 +7,7 @@ import io
 import os
 import sys
 import warnings
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from importlib import import_module
 from itertools import pairwise
 from keyword import iskeyword
@@ -21,25 +21,13 @@ from minitransformer.console import accept_all_characters, fit_terminal, protect
 __all__ = ["main"]
 
 
-class _Commands(Mapping[str, Any]):
+class _Commands(dict[str, Any]):
     """What runs each command. Its module is loaded when it is looked up: `--help` needs none of them."""
-
-    def __init__(self, *names: str) -> None:
-        self._names = dict.fromkeys(names)
 
     def __getitem__(self, name: str) -> Any:
         first, _, second = name.partition(" ")
         module = import_module(f"minitransformer.apps.cli.{_file_of(first)}")
         return module.COMMANDS[second] if second else module
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._names
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
 
     def docstring(self, name: str) -> str:
         """Return what the help says of a command, or of the first word of several; no module of one word is loaded."""
@@ -53,7 +41,7 @@ def _file_of(word: str) -> str:
     return f"{word}{'_' * iskeyword(word)}"
 
 
-COMMANDS = _Commands(*ARGUMENTS["commands"])
+COMMANDS = _Commands(dict.fromkeys(ARGUMENTS["commands"]))
 """Each command is the module of its name, or ``import_``: ``run(args)``, a docstring for ``--help``, and if need be
 ``CHOICES`` and ``WORDS`` for `add_listed`, and ``add_arguments(parser)``. A command of two words is an entry of
 ``COMMANDS`` in the module of the first, with the same attributes."""

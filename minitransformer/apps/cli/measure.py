@@ -24,6 +24,7 @@ from minitransformer.apps.cli.run_options import load_chosen
 from minitransformer.apps.measure import report, speed
 from minitransformer.apps.measure.changes import measure_changes
 from minitransformer.apps.measure.heads import held_out_groups, measure_heads
+from minitransformer.apps.measure.machine import describe
 from minitransformer.apps.measure.paths import measure_paths
 from minitransformer.apps.measure.position_tasks import TASKS
 from minitransformer.apps.measure.positions import POSITIONS, PositionsSizes, measure_positions
@@ -57,14 +58,14 @@ def run_experiment(
     args : argparse.Namespace
         The arguments; files of ``json`` and ``plot`` that cannot be written are refused before anything is measured.
     measure : callable
-        Called with ``tell=``, to which it tells its progress.
+        Called with ``tell=``, to which it tells its progress; the result also gets a description of the machine.
     text : callable
         Returns the report on a result.
     picture : str
         The function of ``minitransformer.apps.measure.pictures`` that draws it.
     """
     check_writable(args, "json", "plot")
-    result = measure(tell=tell)
+    result = {"machine": describe(), **measure(tell=tell)}
     show(args, result, text(result), picture)
     return 0
 

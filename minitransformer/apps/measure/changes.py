@@ -29,7 +29,6 @@ from typing import Any
 
 import numpy as np
 
-from minitransformer.apps.measure.machine import describe
 from minitransformer.apps.measure.means import holm, mean_interval
 from minitransformer.apps.measure.seeds import Result, check_seeds, train_variations
 from minitransformer.arrays import blas
@@ -204,7 +203,7 @@ def measure_changes(
     Returns
     -------
     dict
-        Plain values that can be written as JSON: ``"machine"``, ``"task"``, ``"title"``, ``"measure"``, ``"seeds"``,
+        Plain values that can be written as JSON: ``"task"``, ``"title"``, ``"measure"``, ``"seeds"``,
         ``"level"`` and ``"rows"`` by name, each with ``"changes"``, ``"d_ff"``, ``"cost"`` and what ``compare``
         returns; here p is corrected for the number of rows.
 
@@ -238,7 +237,7 @@ def measure_changes(
     others = [row["ratio"] for row, changes in zip(compared, rows.values(), strict=True) if changes]
     for ratio, p in zip(others, holm([ratio["p"] for ratio in others]), strict=True):
         ratio["p"] = p
-    result: dict[str, Any] = {"machine": describe(), "task": task, "title": base.build_task().title}
+    result: dict[str, Any] = {"task": task, "title": base.build_task().title}
     unit = "character" if PER_CHARACTER in found["base"][0].scores else "token"
     result |= {"measure": f"bits per {unit}", "seeds": list(seeds), "level": LEVEL}
     return result | {

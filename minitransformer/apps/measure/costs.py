@@ -182,20 +182,10 @@ def equal_at(lengths: Sequence[float], ratios: Sequence[float]) -> float | None:
 
 
 def measure_costs(example: LayerSizes, tell: Callable[[str], None]) -> dict[str, Any]:
-    """Count and time what the five claims are about.
+    """Count and time what the five claims are about; an example has the sizes of single counts, and the d of times.
 
-    Parameters
-    ----------
-    example : LayerSizes
-        The sizes of single counts, and the d of times.
-    tell : callable
-        Called with each message about the progress.
-
-    Returns
-    -------
-    dict
-        Plain values that can be written as JSON: ``"sums"`` by name, ``"convolution over recurrence"``, ``"heads"`` and
-        ``"attention over recurrence"``.
+    Return plain values that can be written as JSON: ``"sums"`` by name, ``"convolution over recurrence"``, ``"heads"``
+    and ``"attention over recurrence"``. Progress is passed to ``tell``.
     """
     tell("separable convolution, heads; self-attention and recurrence in turns")
     one = _count_heads(example, 1)

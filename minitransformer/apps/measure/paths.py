@@ -245,16 +245,8 @@ def _paths(name: str) -> dict[str, Any]:
 def measure_paths(tell: Callable[[str], None]) -> dict[str, Any]:
     """Measure chains and paths in the layers of Table 1.
 
-    Parameters
-    ----------
-    tell : callable
-        Called with each message about the progress.
-
-    Returns
-    -------
-    dict
-        Plain values that can be written as JSON: ``"far"`` and ``"drawn"`` (sizes), and ``"layers"`` by name, each with
-        ``"theory"``, ``"sequential"``, ``"path"`` and ``"graph"``.
+    Return plain values that can be written as JSON: ``"far"`` and ``"drawn"`` (sizes), and ``"layers"`` by name, each
+    with ``"theory"``, ``"sequential"``, ``"path"`` and ``"graph"``. Progress is passed to ``tell``.
     """
     result: dict[str, Any] = {"far": FAR._asdict(), "drawn": DRAWN._asdict(), "layers": {}}
     for name, layer in LAYERS.items():

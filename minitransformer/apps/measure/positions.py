@@ -32,7 +32,6 @@ from typing import Any
 import numpy as np
 
 from minitransformer import ops
-from minitransformer.apps.measure.machine import describe
 from minitransformer.apps.measure.position_tasks import NO_TARGET, TASKS, Batch, Copy, Task
 from minitransformer.apps.measure.recall import LAST, fit
 from minitransformer.apps.measure.seeds import check_seeds, over_seeds
@@ -256,7 +255,7 @@ def measure_positions(
     Returns
     -------
     dict
-        Plain values that can be written as JSON: ``"machine"``, ``"sizes"``, ``"lengths"``, ``"seeds"``, and
+        Plain values that can be written as JSON: ``"sizes"``, ``"lengths"``, ``"seeds"``, and
         ``"tasks"`` by name, each with ``"title"``, ``"chance"`` and ``"kinds"``: for each kind of positions a list of
         what ``measure_model`` returns and the ``"loss"``, one for each seed; for ``copy`` also ``"contexts"``.
 
@@ -275,7 +274,7 @@ def measure_positions(
         with writing(folder):
             check_makeable(folder)
             folder.mkdir(parents=True, exist_ok=True)
-    result: dict[str, Any] = {"machine": describe(), "sizes": asdict(sizes), "lengths": sizes.lengths}
+    result: dict[str, Any] = {"sizes": asdict(sizes), "lengths": sizes.lengths}
     result |= {"seeds": list(seeds), "tasks": {}}
     for name, task in asked.items():
         result["tasks"][name] = {"title": task.title, "chance": 1 / task.classes, "kinds": {}}

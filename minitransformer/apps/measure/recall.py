@@ -20,7 +20,6 @@ import numpy as np
 
 from minitransformer import ops
 from minitransformer.apps.measure.layers import LAYERS
-from minitransformer.apps.measure.machine import describe
 from minitransformer.apps.measure.position_tasks import NO_TARGET, Recall
 from minitransformer.apps.measure.recall_model import RecallModel, RecallSizes, chance, reach
 from minitransformer.apps.measure.seeds import over_seeds
@@ -40,56 +39,20 @@ RATES = (0.003, 0.01, 0.02)
 def draw_batch(
     sizes: RecallSizes, distance: int, rng: np.random.Generator, n: int | None = None
 ) -> tuple[Array, Array]:
-    """Draw a batch of sentences and the target at each position.
+    """Draw sentences, by default of length ``sizes.n``, and the target at each position: integer arrays, (B, T).
 
-    Parameters
-    ----------
-    sizes : RecallSizes
-        How many symbols and sentences, and how long.
-    distance : int
-        L, the distance of the symbol to recall.
-    rng : numpy.random.Generator
-        Draws the symbols.
-    n : int, optional
-        Another length.
-
-    Returns
-    -------
-    ids, targets : integer arrays, shape (B, T)
-        ``targets[:, t]`` is ``ids[:, t - distance]``, and ``NO_TARGET`` where there is none.
-
-    Raises
-    ------
-    ValueError
-        If no position has a target.
+    ``targets[:, t]`` is ``ids[:, t - distance]``, and ``NO_TARGET`` where there is none.
     """
-    n = n or sizes.n
-    if not 0 <= distance < n:
-        raise ValueError(f"recall: expected a distance from 0 to {n - 1}, found {distance}")
-    ids, targets, _ = Recall(distance, sizes.symbols, start=False).draw(n, sizes.batch, rng)
+    ids, targets, _ = Recall(distance, sizes.symbols, start=False).draw(n or sizes.n, sizes.batch, rng)
     return ids, targets
 
 
 def fit(
     parameters: Sequence[Parameter], loss: Callable[[], Tensor], rate: float, steps: int, warmup: int
 ) -> list[float]:
-    """Minimise a loss with Adam.
+    """Minimise a loss, of a fresh batch at every call, with Adam; return the loss of each step.
 
-    Parameters
-    ----------
-    parameters : sequence of Parameter
-        What is trained.
-    loss : callable
-        Returns the loss of a fresh batch.
-    rate : float
-        The highest learning rate; it falls with the square root of the step.
-    steps, warmup : int
-        The number of steps, and in how many the learning rate rises.
-
-    Returns
-    -------
-    list of float
-        The loss of each step.
+    The learning rate rises in ``warmup`` steps to ``rate``; then it falls with the square root of the step.
     """
     adam, losses = Adam(parameters), []
     for step in range(1, steps + 1):
@@ -102,26 +65,7 @@ def fit(
 
 
 def train(model: RecallModel, sizes: RecallSizes, distance: int, rate: float, seed: int = 0) -> list[float]:
-    """Train a model on fresh sentences.
-
-    Parameters
-    ----------
-    model : RecallModel
-        The model.
-    sizes : RecallSizes
-        The sentences and the steps.
-    distance : int
-        L, the distance of the symbol to recall.
-    rate : float
-        The highest learning rate.
-    seed : int
-        Of the sentences.
-
-    Returns
-    -------
-    list of float
-        The loss of each step.
-    """
+    """Train a model on fresh sentences, which the seed draws; return the loss of each step."""
     rng = np.random.default_rng([seed, distance])
 
     def loss() -> Tensor:
@@ -134,25 +78,9 @@ def train(model: RecallModel, sizes: RecallSizes, distance: int, rate: float, se
 def accuracy_by_position(
     model: RecallModel, sizes: RecallSizes, distance: int, n: int | None = None, seed: int = 1
 ) -> Array:
-    """Return the accuracy of a model at each position that has a target.
+    """Return the accuracy of a model on fresh sentences, by default of length ``sizes.n``, at each position.
 
-    Parameters
-    ----------
-    model : RecallModel
-        The model to measure.
-    sizes : RecallSizes
-        ``fresh`` is the number of sentences.
-    distance : int
-        L, the distance of the symbol to recall.
-    n : int, optional
-        The length of the sentences; that of training by default.
-    seed : int
-        Of the sentences.
-
-    Returns
-    -------
-    array, shape (n - distance,)
-        The accuracy at the positions ``distance`` ... ``n - 1``, on the host.
+    The array is on the host. It begins with the first position that has a target: ``distance``.
     """
     asked = replace(sizes, batch=sizes.fresh)
     # Training never draws from here: its generators begin with two numbers.
@@ -177,23 +105,9 @@ def at_best_rate(
 ) -> Callable[[tuple[Any, ...], int], Trial]:
     """Return a function that trains a model with a seed, at the learning rate with the least loss in the last steps.
 
-    It tries every rate with the first seed of a model, and takes the best of them for the other seeds.
-
-    Parameters
-    ----------
-    make : callable
-        ``make(*names, seed)`` returns a new model.
-    sizes : RecallSizes
-        Its sizes.
-    rates : sequence of float
-        The learning rates to try.
-    n : int, optional
-        The length of the sentences that accuracy is measured on; that of training by default.
-
-    Returns
-    -------
-    callable
-        ``measure((*names, distance), seed)`` returns a `Trial`.
+    It tries every rate with the first seed of a model, and takes the best of them for the other seeds. It is called as
+    ``measure((*names, distance), seed)``, and makes models by ``make(*names, seed)``; accuracy is measured on sentences
+    of length n.
     """
     best: dict[tuple[Any, ...], float] = {}
 
@@ -234,11 +148,11 @@ def measure_recall(
     Returns
     -------
     dict
-        Plain values that can be written as JSON: ``"machine"``, ``"sizes"``, ``"chance"``, ``"distances"`` and
+        Plain values that can be written as JSON: ``"sizes"``, ``"chance"``, ``"distances"`` and
         ``"kinds"`` by name, each with ``"reach"``, ``"parameters"`` and ``"points"``: for each distance the ``"rate"``,
         the ``"losses"`` at the end and the ``"accuracy"`` of each seed.
     """
-    result: dict[str, Any] = {"machine": describe(), "sizes": asdict(sizes), "chance": chance(sizes)}
+    result: dict[str, Any] = {"sizes": asdict(sizes), "chance": chance(sizes)}
     result |= {"distances": list(distances), "rates": list(rates), "kinds": {}}
 
     def make(kind: str, seed: int) -> RecallModel:
@@ -286,10 +200,10 @@ def measure_extrapolation(
     Returns
     -------
     dict
-        ``"machine"``, ``"sizes"``, ``"distance"``, ``"chance"`` and ``"kinds"``: by kind and kind of positions the
+        ``"sizes"``, ``"distance"``, ``"chance"`` and ``"kinds"``: by kind and kind of positions the
         ``"rate"`` and ``"accuracy"``, a list over the positions from ``distance`` on for each seed.
     """
-    result: dict[str, Any] = {"machine": describe(), "sizes": asdict(sizes), "chance": chance(sizes)}
+    result: dict[str, Any] = {"sizes": asdict(sizes), "chance": chance(sizes)}
     result |= {"distance": distance, "times": times, "kinds": {}}
     longest = times * sizes.n
 

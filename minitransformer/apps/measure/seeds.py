@@ -37,28 +37,9 @@ def over_seeds(
 ) -> dict[Name, list[Found]]:
     """Measure every variation with every seed: all with the first seed, then all with the second.
 
-    Parameters
-    ----------
-    names : iterable of str or tuple
-        The names of the variations.
-    seeds : sequence of int
-        The seeds, all different.
-    measure : callable
-        ``measure(name, seed)`` returns the result of one of them.
-    tell : callable
-        Called with a line for each result.
-    describe : callable
-        Returns the words about a result in that line.
-
-    Returns
-    -------
-    dict
-        The results of each variation, in the order of the seeds.
-
-    Raises
-    ------
-    ValueError
-        If a seed is impossible or occurs twice.
+    Return the results of each variation, in the order of the seeds. ``measure(name, seed)`` returns one of them; a line
+    about it, with the words of ``describe``, is passed to ``tell``. A seed that is impossible or occurs twice raises a
+    ValueError.
     """
     check_seeds(seeds)
     found: dict[Name, list[Found]] = {name: [] for name in names}

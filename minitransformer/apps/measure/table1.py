@@ -27,7 +27,6 @@ import numpy as np
 from minitransformer import ops
 from minitransformer.apps.measure.costs import measure_costs
 from minitransformer.apps.measure.layers import LAYERS, LayerSizes, count_operations, time_calls
-from minitransformer.apps.measure.machine import describe
 from minitransformer.apps.measure.paths import FAR, WIDTH, measure_paths, stack_layers
 from minitransformer.apps.measure.powers import fit_powers, slope
 from minitransformer.arrays import blas
@@ -98,19 +97,10 @@ def _gradients(name: str) -> dict[str, Any]:
 def measure_table1(tell: Callable[[str], None]) -> dict[str, Any]:
     """Measure all rows of the table, and the additional values of the picture.
 
-    Parameters
-    ----------
-    tell : callable
-        Called with each message about the progress.
-
-    Returns
-    -------
-    dict
-        Plain values that can be written as JSON: what ``measure_paths`` returns, with ``"machine"`` and ``"example"``
-        (sizes), for each layer ``"operations"``, ``"time"`` and ``"gradients"`` too, and ``"costs"``: what
-        ``measure_costs`` returns.
+    Return what ``measure_paths`` does, with ``"example"`` (sizes), for each layer ``"operations"``, ``"time"`` and
+    ``"gradients"`` too, and ``"costs"``: what ``measure_costs`` returns. Progress is passed to ``tell``.
     """
-    result = measure_paths(tell) | {"machine": describe(), "example": EXAMPLE._asdict()}
+    result = measure_paths(tell) | {"example": EXAMPLE._asdict()}
     for name, row in result["layers"].items():
         tell(f"operations, time and gradients of {name}")
         row["operations"] = _operations(name) | {"example": count_operations(name, EXAMPLE)}

@@ -17,7 +17,6 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from minitransformer.apps.measure.machine import describe
 from minitransformer.apps.measure.means import compare_means, holm
 from minitransformer.apps.measure.seeds import Result, train_variations
 from minitransformer.files import read_toml
@@ -87,7 +86,7 @@ def measure_table3(
     Returns
     -------
     dict
-        Plain values that can be written as JSON: ``"machine"``, ``"seeds"`` and ``"rows"``, a list, the base first:
+        Plain values that can be written as JSON: ``"seeds"`` and ``"rows"``, a list, the base first:
         each with ``"group"``, ``"changes"``, ``"columns"``, ``"parameters"``, for each seed ``"exact_match"``,
         ``"perplexity"`` and ``"seconds"``, and with several seeds the ``"differences"`` of the first two from the base,
         see ``compare_means``; here p is corrected for the number of rows.
@@ -106,7 +105,7 @@ def measure_table3(
     if len(seeds) > 1:
         for measure in MEASURES:
             _compare(rows, measure)
-    return {"machine": describe(), "seeds": list(seeds), "rows": rows}
+    return {"seeds": list(seeds), "rows": rows}
 
 
 def _row(row: Row, results: Sequence[Result]) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from minitransformer.apps.measure.speed import (
     turns,
 )  # fmt: skip
 from minitransformer.apps.measure.speed.account import KINDS, Account, accounting
-from minitransformer.apps.measure.speed.network import Network
+from minitransformer.apps.measure.speed.processes import Network
 from minitransformer.apps.measure.speed.turns import Outcome, ProcessError
 from minitransformer.apps.measure.speed.workloads import Workload
 from minitransformer.arrays import blas
@@ -48,8 +48,7 @@ def ticking(start=1):
 
 @pytest.fixture(autouse=True)
 def a_machine(monkeypatch):
-    for module in (growth, steps, scaling, decoding):
-        monkeypatch.setattr(module, "describe", lambda: {"memory": 5 * 10**8})
+    monkeypatch.setattr(growth, "machine_memory", lambda: 5 * 10**8)
     monkeypatch.setattr("minitransformer.arrays.blas.cores", lambda: 7)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from minitransformer.apps.measure.speed.network import GIGABIT, Network, bytes_received
+from minitransformer.apps.measure.speed.processes import GIGABIT, Network, bytes_received
 from minitransformer.apps.measure.speed.scaling import SLOW, predict
 
 

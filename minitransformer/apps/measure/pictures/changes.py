@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import AutoLocator, FuncFormatter, LogLocator, NullLocator
 
@@ -20,7 +19,7 @@ MARGIN = 0.15
 
 
 def changes_picture(result: Mapping[str, Any]) -> Figure:
-    """Draw the ratios to the base, with their intervals.
+    """Draw the ratios to the base, with their intervals: a line for each other row, the first on top.
 
     Parameters
     ----------
@@ -28,12 +27,7 @@ def changes_picture(result: Mapping[str, Any]) -> Figure:
         What ``measure.changes.measure_changes`` returned.
     """
     figure = Figure(figsize=(7.6, 0.8 + 0.32 * len(result["rows"])), layout="constrained")
-    draw_changes(figure.add_subplot(), result)
-    return figure
-
-
-def draw_changes(axes: Axes, result: Mapping[str, Any]) -> None:
-    """Draw what ``changes_picture`` shows: a line for each row but the base, the first on top."""
+    axes = figure.add_subplot()
     rows = {name: row for name, row in result["rows"].items() if row["changes"]}
     every = [1.0, *(value for row in rows.values() for value in row["ratio"]["values"])]
     margin = (max(every) / min(every)) ** MARGIN
@@ -65,3 +59,4 @@ def draw_changes(axes: Axes, result: Mapping[str, Any]) -> None:
     dress(axes, title, xlabel, grid="x")
     axes.tick_params(axis="y", length=0, pad=8)
     axes.spines["left"].set_visible(False)
+    return figure

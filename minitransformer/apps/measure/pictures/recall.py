@@ -20,11 +20,10 @@ SPREAD = (0, -0.012, -0.024, -0.036)
 SHIFT = -0.004
 """The same from one line of positions to the next."""
 LINES = (*STYLES, (RED, "v", (0, (1, 1.5))))
-ROWS = (("accuracy", "accuracy at the end"), ("weight", "weight on the answer"))
 
 
 def recall_picture(result: Mapping[str, Any]) -> Figure:
-    """Draw accuracy over the distance.
+    """Draw accuracy over the distance: the mean and the range of the seeds for each kind of layer, and its reach.
 
     Parameters
     ----------
@@ -32,27 +31,7 @@ def recall_picture(result: Mapping[str, Any]) -> Figure:
         What ``measure.recall.measure_recall`` returned.
     """
     figure = Figure(figsize=(5.6, 4.4), layout="constrained")
-    draw_recall(figure.add_subplot(), result)
-    return figure
-
-
-def extrapolation_picture(result: Mapping[str, Any]) -> Figure:
-    """Draw accuracy over the position in sentences longer than in training, for each kind of positions.
-
-    Parameters
-    ----------
-    result : mapping
-        What ``measure.recall.measure_extrapolation`` returned.
-    """
-    figure = Figure(figsize=(8.8, 4.4), layout="constrained")
-    for axes, positions in zip(figure.subplots(1, 2), ("sinusoidal", "learned"), strict=True):
-        draw_extrapolation(axes, result, positions)
-    axes.legend(frameon=False, fontsize=8, loc="center right", bbox_to_anchor=(1, 0.65))
-    return figure
-
-
-def draw_recall(axes: Axes, result: Mapping[str, Any]) -> None:
-    """Draw what ``recall_picture`` shows: a line through the means of the seeds for each kind, and its reach."""
+    axes = figure.add_subplot()
     for (name, kind), style, shift in zip(result["kinds"].items(), STYLES, SPREAD, strict=True):
         distances = [point["distance"] for point in kind["points"]]
         draw_seeds(axes, distances, np.transpose([point["accuracy"] for point in kind["points"]]) + shift, style, name)
@@ -68,24 +47,35 @@ def draw_recall(axes: Axes, result: Mapping[str, Any]) -> None:
     axes.xaxis.set_minor_formatter(NullFormatter())
     _dress(axes, "recall of the symbol L positions back", "L", result["chance"])
     axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(0, 0.45))
+    return figure
 
 
-def draw_extrapolation(axes: Axes, result: Mapping[str, Any], positions: str) -> None:
-    """Draw one half of what ``extrapolation_picture`` shows: positions are "sinusoidal" or "learned".
+def extrapolation_picture(result: Mapping[str, Any]) -> Figure:
+    """Draw accuracy over the position in sentences longer than in training, for each kind of positions.
 
-    There is a line for each kind of layer, the mean of all seeds in windows of a few positions.
+    There is a line for each kind of layer: the mean of all seeds, in windows of a few positions.
+
+    Parameters
+    ----------
+    result : mapping
+        What ``measure.recall.measure_extrapolation`` returned.
     """
+    figure = Figure(figsize=(8.8, 4.4), layout="constrained")
     distance, n = result["distance"], result["sizes"]["n"]
-    for (name, kind), style, shift in zip(result["kinds"].items(), STYLES, SPREAD, strict=True):
-        accuracy = np.mean(kind[positions]["accuracy"], axis=0)
-        # windows end where training did, so that none is half inside
-        ends = np.arange((n - distance) % WINDOW or WINDOW, len(accuracy) + 1, WINDOW)
-        windows = [accuracy[max(end - WINDOW, 0) : end].mean() for end in ends]
-        draw_seeds(axes, ends + distance - WINDOW / 2, np.array([windows]) + shift, style, name)
-    axes.axvspan(0, n, color="0.93", zorder=0)
-    axes.set_xlim(0, n * result["times"])
-    axes.set_xticks([n * i for i in range(result["times"] + 1)])
-    _dress(axes, f"{positions} positions; trained on length {n} (grey), L {distance}", "position", result["chance"])
+    for axes, positions in zip(figure.subplots(1, 2), ("sinusoidal", "learned"), strict=True):
+        for (name, kind), style, shift in zip(result["kinds"].items(), STYLES, SPREAD, strict=True):
+            accuracy = np.mean(kind[positions]["accuracy"], axis=0)
+            # windows end where training did, so that none is half inside
+            ends = np.arange((n - distance) % WINDOW or WINDOW, len(accuracy) + 1, WINDOW)
+            windows = [accuracy[max(end - WINDOW, 0) : end].mean() for end in ends]
+            draw_seeds(axes, ends + distance - WINDOW / 2, np.array([windows]) + shift, style, name)
+        axes.axvspan(0, n, color="0.93", zorder=0)
+        axes.set_xlim(0, n * result["times"])
+        axes.set_xticks([n * i for i in range(result["times"] + 1)])
+        title = f"{positions} positions; trained on length {n} (grey), L {distance}"
+        _dress(axes, title, "position", result["chance"])
+    axes.legend(frameon=False, fontsize=8, loc="center right", bbox_to_anchor=(1, 0.65))
+    return figure
 
 
 def _dress(axes: Axes, title: str, xlabel: str, chance: float) -> None:
@@ -97,41 +87,33 @@ def _dress(axes: Axes, title: str, xlabel: str, chance: float) -> None:
 def positions_picture(result: Mapping[str, Any]) -> Figure:
     """Draw accuracy and attention over the length of the sentences, for each task.
 
+    There is a line for each kind of positions: the mean and the range of the seeds.
+
     Parameters
     ----------
     result : mapping
         What ``measure.positions.measure_positions`` returned.
     """
-    tasks = result["tasks"]
+    tasks, lengths = result["tasks"], result["lengths"]
     figure = Figure(figsize=(4.4 * len(tasks), 6.4), layout="constrained")
     grid = figure.subplots(2, len(tasks), squeeze=False)
-    for row, (what, words) in zip(grid, ROWS, strict=True):
-        for axes, name in zip(row, tasks, strict=True):
-            draw_positions(axes, result, name, what)
-        row[0].set_ylabel(words, size=9, color=FAINT)
+    for (above, below), task in zip(grid.T, tasks.values(), strict=True):
+        dress(above, task["title"])
+        dress(below, xlabel=f"length of the sentence; trained on up to {result['sizes']['n']}")
+        for axes, what in ((above, "accuracy"), (below, "weight")):
+            for i, ((kind, seeds), style) in enumerate(zip(task["kinds"].items(), LINES, strict=False)):
+                label = {"alibi": "ALiBi", "none": "no positions"}.get(kind, kind)
+                draw_seeds(axes, lengths, np.array([one[what] for one in seeds]) + i * SHIFT, style, label)
+            shares(axes, task["chance"] if axes is above else None, -0.04, 1.03)
+            axes.set_xscale("log", base=2)
+            name_sizes(axes, lengths)
+        above.annotate(
+            "chance", (0.7, task["chance"]), (0, -3), xycoords=("axes fraction", "data"), textcoords="offset points",
+            ha="center", va="top", size=8, color=FAINT,
+        )  # fmt: skip
+    for axes, words in zip(grid[:, 0], ("accuracy at the end", "weight on the answer"), strict=True):
+        axes.set_ylabel(words, size=9, color=FAINT)
     figure.legend(
         *grid[0, 0].get_legend_handles_labels(), frameon=False, fontsize=8, loc="outside lower center", ncols=5
     )
     return figure
-
-
-def draw_positions(axes: Axes, result: Mapping[str, Any], name: str, what: str) -> None:
-    """Draw one part of what ``positions_picture`` shows: the mean and the range of the seeds for each kind.
-
-    ``what`` is "accuracy" or "weight".
-    """
-    task, lengths, n = result["tasks"][name], result["lengths"], result["sizes"]["n"]
-    for i, ((kind, seeds), style) in enumerate(zip(task["kinds"].items(), LINES, strict=False)):
-        label = {"alibi": "ALiBi", "none": "no positions"}.get(kind, kind)
-        draw_seeds(axes, lengths, np.array([one[what] for one in seeds]) + i * SHIFT, style, label)
-    if what == "accuracy":
-        dress(axes, task["title"])
-        axes.annotate(
-            "chance", (0.7, task["chance"]), (0, -3), xycoords=("axes fraction", "data"), textcoords="offset points",
-            ha="center", va="top", size=8, color=FAINT,
-        )  # fmt: skip
-    else:
-        dress(axes, xlabel=f"length of the sentence; trained on up to {n}")
-    shares(axes, task["chance"] if what == "accuracy" else None, -0.04, 1.03)
-    axes.set_xscale("log", base=2)
-    name_sizes(axes, lengths)

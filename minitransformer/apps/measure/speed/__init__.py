@@ -15,8 +15,7 @@
 ``decoding.py``          greedy decoding and beam search, measured
 ``ours_decoding.py``     ours
 ``pytorch_decoding.py``  PyTorch's; ... and here, and in no other file
-``processes.py``         our training step in several processes over MPI
-``network.py``           what they send, and a model of the time that a step takes
+``processes.py``         our training step in several processes over MPI, and a model of its time
 ``scaling.py``           several processes over MPI, measured and modelled
 ``report.py``            the results as text
 =======================  ====================================================================

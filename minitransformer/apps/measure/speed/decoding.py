@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from minitransformer.apps.measure.machine import describe
 from minitransformer.apps.measure.speed.ours_decoding import max_length
 from minitransformer.apps.measure.speed.program import command
 from minitransformer.apps.measure.speed.steps import LABELS, compare
@@ -73,10 +72,10 @@ def measure_decoding(
     Returns
     -------
     dict
-        Plain values that can be written as JSON: ``"machine"``, ``"rounds"`` and ``"decoding"``, by configuration;
+        Plain values that can be written as JSON: ``"rounds"`` and ``"decoding"``, by configuration;
         times are those of decoding the whole batch once, in seconds.
     """
-    result: dict[str, Any] = {"machine": describe(), "rounds": rounds, "decoding": {}}
+    result: dict[str, Any] = {"rounds": rounds, "decoding": {}}
     for name in names:
         workload, searches = decoding_workload(name), {}
         for search in ("greedy", "beam"):

@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from minitransformer.apps.measure.machine import describe
+from minitransformer.apps.measure.machine import machine_memory
 from minitransformer.apps.measure.powers import slope
 from minitransformer.apps.measure.speed.program import command
 from minitransformer.apps.measure.speed.turns import Process, ProcessError
@@ -81,17 +81,16 @@ def measure_growth(tell: Callable[[str], None], axes: Mapping[str, Axis] = AXES)
     Returns
     -------
     dict
-        Plain values that can be written as JSON: ``"machine"`` and ``"axes"``, by name.
+        Plain values that can be written as JSON: ``"axes"``, by name.
     """
-    machine = describe()
-    result: dict[str, Any] = {"machine": machine, "axes": {}}
+    result: dict[str, Any] = {"axes": {}}
     for name, axis in axes.items():
         curves: list[dict[str, Any]] = []
         result["axes"][name] = {"letter": axis.letter, "centre": axis.centre.flat(), "curves": curves}
         for curve in axis.curves:
             label = f"{name}, {curve.label}"
             tell(label)
-            points, left_out = _points(label, axis, curve, machine["memory"], tell)
+            points, left_out = _points(label, axis, curve, machine_memory(), tell)
             x = [point["value"] for point in points]
             memory = [point["memory"] for point in points]
             curves.append(

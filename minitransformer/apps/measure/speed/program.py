@@ -45,9 +45,9 @@ def prepare(told: dict[str, Any]) -> AbstractContextManager[Program]:
     use("numpy")
     if program == "processes":
         from minitransformer.apps.measure.speed import processes
-        from minitransformer.apps.measure.speed.network import Network
 
-        return processes.prepare(workload, told["shares"], Network(told["latency"], told["bandwidth"]))
+        network = processes.Network(told["latency"], told["bandwidth"])
+        return processes.prepare(workload, told["shares"], network)
     if program == "anatomy":
         from minitransformer.apps.measure.speed import anatomy
 

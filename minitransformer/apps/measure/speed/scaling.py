@@ -9,8 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from minitransformer.apps.measure.machine import describe
-from minitransformer.apps.measure.speed.network import GIGABIT, Network, bytes_received
+from minitransformer.apps.measure.speed.processes import GIGABIT, Network, bytes_received
 from minitransformer.apps.measure.speed.program import command
 from minitransformer.apps.measure.speed.steps import LABELS, compare
 from minitransformer.apps.measure.speed.turns import Entrant, prefixed, take_turns
@@ -64,10 +63,10 @@ def measure_processes(
     Returns
     -------
     dict
-        Plain values that can be written as JSON: ``"machine"``, ``"rounds"`` and ``"configurations"``, by name.
+        Plain values that can be written as JSON: ``"rounds"`` and ``"configurations"``, by name.
     """
     launcher = find_mpiexec()
-    result: dict[str, Any] = {"machine": describe(), "rounds": rounds, "configurations": {}}
+    result: dict[str, Any] = {"rounds": rounds, "configurations": {}}
     for name in names:
         workload = CONFIGURATIONS[name]
         entrants = [

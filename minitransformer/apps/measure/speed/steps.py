@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from minitransformer.apps.measure.machine import describe
 from minitransformer.apps.measure.means import median_of_all, ratio
 from minitransformer.apps.measure.speed.anatomy import summarise_anatomy
 from minitransformer.apps.measure.speed.gpu import compare_with_rate
@@ -39,10 +38,10 @@ def measure_speed(
     Returns
     -------
     dict
-        Plain values that can be written as JSON: ``"machine"``, ``"rounds"`` and ``"configurations"``, by name; times
+        Plain values that can be written as JSON: ``"rounds"`` and ``"configurations"``, by name; times
         in seconds, memory in bytes.
     """
-    result: dict[str, Any] = {"machine": describe(), "rounds": rounds, "configurations": {}}
+    result: dict[str, Any] = {"rounds": rounds, "configurations": {}}
     for name in names:
         workload = (CONFIGURATIONS if backend() == "numpy" else GPU_CONFIGURATIONS)[name]
         tell_of = prefixed(tell, name)
