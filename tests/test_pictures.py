@@ -91,6 +91,7 @@ PICTURES = {
     "positions of one seed": lambda: pictures.positions_picture(ONE_SEED),
     "speed": lambda: pictures.speed_bars(SPEED),
     "our own speed": lambda: pictures.speed_bars(OURS),
+    "one speed": lambda: pictures.speed_bars(distinct(made_up.result(("toy",)))),
     "growth": lambda: pictures.growth_curves(GROWTH),
     "step sizes": lambda: saved(step_sizes, STEPS, ERRORS, PATH, "softmax"),
     "errors that do not fall": lambda: saved(step_sizes, STEPS, UNFALLING, PATH, epsilon=1e-3),

@@ -227,7 +227,7 @@ def table3_text(result: dict[str, Any]) -> str:
         scores = f"{fmean(row['perplexity']):.4f}", f"{100 * fmean(row['exact_match']):.2f} %"
         name = f"({row['group']})" if row["group"] else "base"
         lines.append([name, *cells, *scores, f"{row['parameters']:,}", f"{fmean(row['seconds']):.0f} s"])
-    parts = [table(lines, ">")]
+    parts = [table(lines)]
     if len(result["seeds"]) > 1:
         parts.append(say("table3", number=len(result["seeds"])))
         parts += [_differences(result["rows"], *measure) for measure in MEASURES]

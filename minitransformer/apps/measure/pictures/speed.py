@@ -47,7 +47,7 @@ def speed_bars(result: Mapping[str, Any]) -> Figure:
     if not configurations:
         raise ValueError("speed_bars: found no configuration with a program that finished, expected at least one")
     groups = len(configurations)
-    figure = Figure(figsize=(7.2 + 1.75 * groups, 4.6), layout="constrained")
+    figure = Figure(figsize=(7.2 + 1.75 * max(groups, 2), 4.6), layout="constrained")
     time, parts, memory = figure.subplots(
         1, 3, width_ratios=[1.2 + 1.2 * groups, 2.0 + 0.9 * groups, 1.2 + 1.2 * groups]
     )
