@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 from minitransformer.apps.measure.means import compare_means, holm
 from minitransformer.apps.measure.seeds import Result, train_variations
 from minitransformer.files import read_toml
-from minitransformer.tasks import build
 from minitransformer.runs import Configuration
+from minitransformer.tasks import build
 
 
 class Row(NamedTuple):
