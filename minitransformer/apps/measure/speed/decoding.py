@@ -54,26 +54,10 @@ def agreement(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, int]:
 def measure_decoding(
     names: Sequence[str], rounds: int, programs: Sequence[str], workers: int | None, tell: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Measure greedy decoding and beam search in some configurations.
+    """Measure greedy decoding and beam search in some configurations, given as to ``measure_speed``.
 
-    Parameters
-    ----------
-    names : sequence of str
-        Which configurations; keys of ``CONFIGURATIONS``.
-    rounds : int
-        How many turns each program has.
-    programs : sequence of {"ours", "eager"}
-        Which programs take part.
-    workers : int or None
-        How many processes share our sentences; None for one for each core.
-    tell : callable
-        Called with each message about the progress.
-
-    Returns
-    -------
-    dict
-        Plain values that can be written as JSON: ``"rounds"`` and ``"decoding"``, by configuration;
-        times are those of decoding the whole batch once, in seconds.
+    Return plain values that can be written as JSON: ``"rounds"`` and ``"decoding"``, by configuration; times are those
+    of decoding the whole batch once, in seconds. By default a process for each core shares our sentences.
     """
     result: dict[str, Any] = {"rounds": rounds, "decoding": {}}
     for name in names:

@@ -42,28 +42,11 @@ def find_mpiexec() -> list[str]:
 def measure_processes(
     names: Sequence[str], rounds: int, pytorch: bool, tell: Callable[[str], None], counts: Sequence[int] = COUNTS
 ) -> dict[str, Any]:
-    """Measure some configurations.
+    """Measure some configurations, given as to ``measure_speed``, in several numbers of processes.
 
-    Each is cut into as many shares as there are processes, of one thread each. One process with the same shares and one
-    thread does the same work in turn.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Which configurations; keys of ``CONFIGURATIONS``.
-    rounds : int
-        How many turns each program has.
-    pytorch : bool
-        Whether PyTorch eager takes part.
-    tell : callable
-        Called with each message about the progress.
-    counts : sequence of int
-        The numbers of processes.
-
-    Returns
-    -------
-    dict
-        Plain values that can be written as JSON: ``"rounds"`` and ``"configurations"``, by name.
+    Each batch is cut into as many shares as there are processes, of one thread each. One process with the same shares
+    and one thread does the same work in turn. Return plain values that can be written as JSON: ``"rounds"`` and
+    ``"configurations"``, by name.
     """
     launcher = find_mpiexec()
     result: dict[str, Any] = {"rounds": rounds, "configurations": {}}
