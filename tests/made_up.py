@@ -143,7 +143,7 @@ def growth():
 def processes():
     """Return what some processes would have taken: two of them, which failed at one size behind a slow network."""
     found = outcomes()
-    for name, seconds in (("shares-2", 0.05), ("processes-2", 0.03)):
+    for name, seconds in (("alone-2", 0.05), ("processes-2", 0.03)):
         found[name] = Outcome(name, {"parameters": 1000, "processes": 2}, answers(seconds, 10**8))
     found["processes-2-slow"] = Outcome("2 processes, slow", failed="ended by signal 9")
     programs = compare(found)

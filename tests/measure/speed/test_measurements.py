@@ -164,26 +164,26 @@ def test_decoding_is_measured_greedily_and_with_a_beam(entrants):
             assert not {"sentences", "scores", "margins"} & own["description"].keys()
 
 
-def test_processes_are_compared_with_shares_in_turn(entrants, monkeypatch):
+def test_processes_are_compared_with_micro_batches_in_turn(entrants, monkeypatch):
     monkeypatch.setattr(scaling, "find_mpiexec", lambda: ["mpiexec", "--option"])
     found = scaling.measure_processes(["small"], 4, True, print, counts=(2, 8))
     programs, ((call),) = found["configurations"]["small"]["programs"], entrants
     commands = {one.name: one.command for one in call.programs}
-    assert [*commands] == ["ours", "shares-1", "shares-2", "shares-8", "processes-2", "processes-8", "processes-2-slow",
+    assert [*commands] == ["ours", "alone-1", "alone-2", "alone-8", "processes-2", "processes-8", "processes-2-slow",
                            "processes-8-slow", "eager"]  # fmt: skip
     assert (told_by(commands["ours"])["workers"], told_by(commands["eager"])["workers"]) == (7, None)
-    for name, (processes_, shares) in {"shares-1": (1, 1), "shares-8": (1, 8), "processes-2": (2, 2),
+    for name, (processes_, pieces) in {"alone-1": (1, 1), "alone-8": (1, 8), "processes-2": (2, 2),
                                        "processes-8-slow": (8, 8)}.items():  # fmt: skip
         assert commands[name][:4] == ["mpiexec", "--option", "-n", str(processes_)]
         told = told_by(commands[name])
-        assert (told["program"], told["shares"]) == ("processes", shares)
+        assert (told["program"], told["micro_batches"]) == ("processes", pieces)
         slow = (0.001, 125e6) if "slow" in name else (0, 0)
         assert (told["latency"], told["bandwidth"]) == slow
     assert programs["processes-8"]["received"] == [14, 45]
-    assert "received" not in programs["shares-8"]
+    assert "received" not in programs["alone-8"]
     medians = {name: one["median"] for name, one in programs.items()}
-    together = medians["processes-2"] * 2 / medians["shares-2"] / 7
-    assert programs["processes-8"]["expected"] == pytest.approx(medians["shares-8"] * together)
+    together = medians["processes-2"] * 2 / medians["alone-2"] / 7
+    assert programs["processes-8"]["expected"] == pytest.approx(medians["alone-8"] * together)
     assert programs["processes-8"]["expected_received"] == pytest.approx(2 * 7 / 8 * 4 * 1005)
     assert "expected" not in programs["processes-2"]
     assert programs["processes-2-slow"]["expected"] > medians["processes-2"]
@@ -375,7 +375,7 @@ def test_processes_tell_the_bytes_of_a_step_and_the_largest_peak(monkeypatch):
         answer = turn(2)
         assert len(answer.pop("seconds")) == 2
         assert answer == {"peak": 90, "received": [19, 5, 11]}
-        assert (description["processes"], description["shares"]) == (3, 4)
+        assert (description["processes"], description["micro_batches"]) == (3, 4)
         assert description["parameters"] == sum(p.size for p in ours.build(TINY).parameters())
     assert len(called) == ours.WARM_UP + 2
 

@@ -11,7 +11,7 @@ def test_with_a_share_for_each_process_the_bytes_are_those_of_a_ring(n):
     assert bytes_received(n, n, 1000) == pytest.approx(2 * (n - 1) / n * 4000)
 
 
-def test_more_shares_cost_more_gradients_but_no_more_weights():
+def test_more_micro_batches_cost_more_gradients_but_no_more_weights():
     assert bytes_received(2, 8, 1000) == (4 + 1) / 2 * 4000
 
 
@@ -22,7 +22,13 @@ def test_a_network_takes_time_for_messages_and_for_bytes():
 
 def test_the_fewest_processes_show_how_fast_the_cores_are_together(monkeypatch):
     monkeypatch.setattr("minitransformer.arrays.blas.cores", lambda: 2)
-    seconds = {"shares-2": 1.0, "processes-2": 0.7, "shares-8": 1.5, "processes-8": 1.3, "processes-8-slow": 2.0}
+    seconds = {
+        "alone-2": 1.0,
+        "processes-2": 0.7,
+        "alone-8": 1.5,
+        "processes-8": 1.3,
+        "processes-8-slow": 2.0,
+    }
     programs = {name: {"median": median, "description": {"parameters": 10**6}} for name, median in seconds.items()}
     assert predict(2, False, programs, 2) == {"expected_received": 4e6}
     assert predict(8, False, programs, 2)["expected"] == pytest.approx(1.5 * 0.7)

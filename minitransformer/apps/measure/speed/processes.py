@@ -1,12 +1,12 @@
 """Our training step in several processes over MPI: the time, traffic and memory of each, and a model of its cost.
 
-With n processes, S shares and P weights of 4 bytes, a step is
+With n processes, S micro-batches and P weights of 4 bytes, a step is
 
     T(n) = C + 2 (n - 1) α + b / β        where        b = (S / n + 1) (n - 1) / n · 4 P
 
 C is the time of computing, α the latency of a message, β the bandwidth in bytes a second, and b the bytes that each
 process receives: its part of each gradient that it did not compute, and the weights that the others updated. With one
-share for each process b is what a ring Allreduce sends, 2 (n - 1) / n times the weights.
+micro-batch for each process b is what a ring Allreduce sends, 2 (n - 1) / n times the weights.
 
 In the model, computing and sending do not overlap. It assumes that every pair of machines can use its full bandwidth at
 the same time, and that all processes are done at the same moment.
@@ -44,9 +44,9 @@ class Network:
         return messages * self.latency + (size / self.bandwidth if self.bandwidth else 0.0)
 
 
-def bytes_received(processes: int, shares: int, parameters: int) -> float:
+def bytes_received(processes: int, micro_batches: int, parameters: int) -> float:
     """Return how many bytes of gradients and weights a process receives in a step, the mean over the processes."""
-    return (shares / processes + 1) * (processes - 1) / processes * 4 * parameters
+    return (micro_batches / processes + 1) * (processes - 1) / processes * 4 * parameters
 
 
 GLANCE = 0.005
@@ -91,7 +91,7 @@ class DelayedMPI(MPI):
 
 
 @contextmanager
-def prepare(workload: Workload, shares: int, network: Network) -> Iterator[Program]:
+def prepare(workload: Workload, micro_batches: int, network: Network) -> Iterator[Program]:
     """Return our program in the first process that mpiexec started; the others work for it. One thread each."""
     group = DelayedMPI(network)
     model, batch = build(workload), random_batch(workload)
@@ -111,12 +111,12 @@ def prepare(workload: Workload, shares: int, network: Network) -> Iterator[Progr
         def step() -> float:
             return float(
                 training_step(
-                    model, optimiser, batch, LEARNING_RATE, LABEL_SMOOTHING, micro_batches=shares, group=group
+                    model, optimiser, batch, LEARNING_RATE, LABEL_SMOOTHING, micro_batches=micro_batches, group=group
                 )
             )
 
         time_steps(step, WARM_UP)
         while group.rank:
             turn(0)  # as the first process does
-        yield turn, {"processes": group.size, "shares": shares, "parameters": optimiser.values.size}
+        yield turn, {"processes": group.size, "micro_batches": micro_batches, "parameters": optimiser.values.size}
         turn(0)  # the others end

@@ -47,7 +47,7 @@ def prepare(told: dict[str, Any]) -> AbstractContextManager[Program]:
         from minitransformer.apps.measure.speed import processes
 
         network = processes.Network(told["latency"], told["bandwidth"])
-        return processes.prepare(workload, told["shares"], network)
+        return processes.prepare(workload, told["micro_batches"], network)
     if program == "anatomy":
         from minitransformer.apps.measure.speed import anatomy
 

@@ -44,9 +44,9 @@ def measure_processes(
 ) -> dict[str, Any]:
     """Measure some configurations, given as to ``measure_speed``, in several numbers of processes.
 
-    Each batch is cut into as many shares as there are processes, of one thread each. One process with the same shares
-    and one thread does the same work in turn. Return plain values that can be written as JSON: ``"rounds"`` and
-    ``"configurations"``, by name.
+    Each batch is cut into as many micro-batches as there are processes, of one thread each. One process with the
+    same micro-batches and one thread does the same work in turn. Return plain values that can be written as JSON:
+    ``"rounds"`` and ``"configurations"``, by name.
     """
     launcher = find_mpiexec()
     result: dict[str, Any] = {"rounds": rounds, "configurations": {}}
@@ -71,14 +71,15 @@ def measure_processes(
 
 
 def _entrants(launcher: Sequence[str], workload: Workload, counts: Sequence[int]) -> list[Entrant]:
-    """Return, for each number of processes: one process with as many shares, the processes, and a slow network."""
+    """Return, for each number: one process with as many micro-batches, the processes, and a slow network."""
 
-    def entrant(name: str, label: str, n: int, shares: int, network: Network) -> Entrant:
-        told = command("processes", workload, shares=shares, latency=network.latency, bandwidth=network.bandwidth)
+    def entrant(name: str, label: str, n: int, micro_batches: int, network: Network) -> Entrant:
+        more = {"micro_batches": micro_batches, "latency": network.latency, "bandwidth": network.bandwidth}
+        told = command("processes", workload, None, **more)
         return Entrant(name, label, [*launcher, "-n", str(n), *told])
 
     fast = Network()
-    alone = [entrant(f"shares-{n}", f"1 thread, {n} share{'s' * (n > 1)}", 1, n, fast) for n in (1, *counts)]
+    alone = [entrant(f"alone-{n}", f"1 thread, {n} micro-batch{'es' * (n > 1)}", 1, n, fast) for n in (1, *counts)]
     several = [entrant(f"processes-{n}", f"{n} processes", n, n, fast) for n in counts]
     slow = [entrant(f"processes-{n}-slow", f"{n} processes, slow", n, n, SLOW) for n in counts]
     return [*alone, *several, *slow]
@@ -95,7 +96,7 @@ def predict(n: int, slow: bool, programs: dict[str, Any], fewest: int) -> dict[s
     if slow:
         terms, seconds = [f"processes-{n}"], SLOW.seconds(2 * (n - 1), found["expected_received"])
     else:
-        terms, seconds = [f"shares-{n}", f"shares-{fewest}", f"processes-{fewest}"], 0.0
+        terms, seconds = [f"alone-{n}", f"alone-{fewest}", f"processes-{fewest}"], 0.0
     if not measured.keys() >= {*terms} or (n == fewest and not slow):
         return found
     one, *pair = (measured[name] for name in terms)
