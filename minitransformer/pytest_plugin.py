@@ -73,13 +73,9 @@ def reports_in(error: BaseException) -> Iterator[Any]:
 
 def row(report: Any) -> list[str]:
     """Return the verdict, the function, the worst entry, both numbers there, and the cause, of a check's report."""
-    if hasattr(report, "worst"):  # of `check`
-        worst = report.worst
-        cells = (worst.input, worst.index, worst.found, worst.expected) if worst is not None else ("", (), "", "")
-        return [report.verdict, report.name, *_entry(*cells), " ".join(report.cause.split())]
-    worst = max(report.inputs, key=lambda one: one.worst_error)  # of `gradcheck`
-    cells = (worst.name, worst.worst_index, worst.claim, worst.measurement)
-    return [report.verdict, report.name, *_entry(*cells), report.cause or worst.guess]
+    worst = report.worst
+    cells = (worst.input, worst.index, worst.found, worst.expected) if worst is not None else ("", (), "", "")
+    return [report.verdict, report.name, *_entry(*cells), " ".join(report.cause.split())]
 
 
 def _entry(name: Any, index: Any, found: Any, expected: Any) -> list[str]:

@@ -1,17 +1,25 @@
-"""A function of tensors with the inputs at which its gradients are checked."""
+"""A function of any library's arrays, with its inputs, as one of real arrays with one real vector as its value.
+
+Next: ``claim.py``.
+"""
 
 from __future__ import annotations
 
+import copy
+import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from contextlib import suppress
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
-from minitransformer.arrays import Array, asarray, operand, to_numpy, xp
+from minitransformer.arrays import Array, operand, to_numpy, xp
 from minitransformer.autograd import Operation, Tensor
-from minitransformer.testing.adapters import Mutates, Refuses, forbid_writing, fresh
+from minitransformer.testing.adapters import Adapter, Malformed, fresh
 from minitransformer.testing.dtypes import EPS, Precision, precision_of
+from minitransformer.testing.layout import Output, align, is_inexact, join, leaves, rebuild, split
+from minitransformer.testing.report import Refuses
 
 MOST_LOST = 1 / 4
 """A step of which rounding takes more than this part says nothing."""
@@ -20,20 +28,23 @@ HIDES = 2.0**16
 
 
 class Case:
-    """A function of tensors with the inputs at which its gradients are checked.
+    """A function of any library's arrays as one of real arrays, with one real vector as its value (see ``layout``).
 
     Parameters
     ----------
     checker : str
         The name of the check, for messages.
     function : callable
-        A function of tensors; ``forward`` and ``backward`` need an ``Operation``.
-    inputs : sequence of array or other
-        Its positional inputs; floating-point arrays are taken in float64.
+        The function.
+    inputs : sequence
+        Its positional arguments.
     options : dict
         Its other arguments.
-    names : sequence of str, optional
-        The inputs' names; by default those in an operation's ``forward``, and numbers for other functions.
+    names : sequence of str or None
+        The names of the arguments; by default those of the parameters of the function, and numbers where they are not
+        known.
+    adapter : Adapter
+        The library whose arrays the function takes.
 
     Raises
     ------
@@ -43,8 +54,7 @@ class Case:
         If there is not one name for each input, or no input has a gradient.
     """
 
-    order: Literal["C", "K"] = "C"
-    """The order in memory of the arrays that the function gets: K keeps that of the inputs."""
+    output_name = "y"
 
     def __init__(
         self,
@@ -52,22 +62,33 @@ class Case:
         function: Any,
         inputs: Sequence[Any],
         options: dict[str, Any],
-        names: Sequence[str] | None = None,
+        names: Sequence[str] | None,
+        adapter: Adapter,
     ) -> None:
-        self.function, self.options = function, options
-        self.name = str(getattr(function, "name", None) or getattr(function, "__name__", "the function"))
+        self.function, self.options, self.adapter = function, options, adapter
+        self.name = _name(function)
         self.title = f"{checker} of {self.name}"
         if hasattr(inputs, "dtype"):
             raise TypeError(f"{self.title}: the inputs are one array; write (x,) for a single input")
-        if names is None:
-            known = [*function.signature.parameters] if isinstance(function, Operation) else []
-            names = known[: len(inputs)] + [str(i) for i in range(len(known), len(inputs))]
-        if len(names) != len(inputs):
+        names = _parameters(function, len(inputs)) if names is None else names
+        self.given, self.argument_names = list(inputs), [str(name) for name in names]
+        if len(self.argument_names) != len(inputs):
             raise ValueError(
-                f"{self.title}: the number of names ({len(names)}) is not that of the inputs ({len(inputs)}); "
-                "give one for each, also for those without a gradient"
+                f"{self.title}: the number of names ({len(self.argument_names)}) is not that of the inputs "
+                f"({len(inputs)}); give one for each, also for those without a gradient"
             )
-        self.names, self.inputs = self._lay_out([str(name) for name in names], list(inputs))
+        pairs = zip(self.argument_names, inputs, strict=True)
+        self.leaves = [leaf for name, x in pairs for leaf in leaves(x, name)]
+        """The arrays in the inputs, as they were handed over, and what else stands there; with names."""
+        host = [self._on_host(x) for _, x in self.leaves]
+        self.moving_leaves = [n for n, x in enumerate(host) if is_inexact(x)]
+        parts = [split(name, x) for (name, _), x in zip(self.leaves, host, strict=True)]
+        ends = np.cumsum([0, *map(len, parts)])
+        self.places = [range(start, end) for start, end in pairwise(ends)]
+        """The indices of the parts of each leaf among the inputs."""
+        named = [part for leaf in parts for part in leaf]
+        self.names, self.inputs = [name for name, _ in named], [x for _, x in named]
+        """The parts of the inputs on the host, in their own precision, with their names."""
         self.moving = [i for i, x in enumerate(self.inputs) if is_float(x)]
         """The indices of the inputs that have a gradient."""
         if not self.moving:
@@ -77,88 +98,34 @@ class Case:
                 f"{kinds or 'no inputs'}; np.asarray(x, dtype=float) makes an array of numbers"
             )
 
-    def _lay_out(self, names: list[str], inputs: list[Any]) -> tuple[list[str], list[Any]]:
-        """Return the inputs as they are moved, with their names: here in float64."""
-        return names, [_widen(x) for x in inputs]
+    def _on_host(self, x: Any) -> Any:
+        """Return an array of a library as a NumPy array of the same precision; other values as they are."""
+        known = self.adapter.recognises(x) or isinstance(x, np.ndarray | np.generic)
+        return np.array(self.adapter.to_numpy(x)) if known else x
 
-    def forward(self, inputs: Sequence[Any]) -> tuple[Array, Any]:
-        """Return the value and what is saved."""
-        value, saved = self.function.forward(*fresh(inputs), **fresh(self.options))
-        return value, saved
-
-    def backward(self, saved: Any, d_output: Array) -> list[Array | None]:
-        """Return a gradient, or None, for each input."""
-        gradients = list(self.function.backward(saved, d_output))
-        return gradients[: len(self.inputs)] + [None] * (len(self.inputs) - len(gradients))
-
-    def call(
-        self, inputs: Sequence[Any], requires_grad: bool = False, function: Callable[..., Tensor] | None = None
-    ) -> tuple[Any, list[Any]]:
-        """Return the output of the function, or of another one, for some inputs, and its input tensors."""
-        given = [Tensor(asarray(x), requires_grad) if i in self.moving else x for i, x in enumerate(fresh(inputs))]
-        return (self.function if function is None else function)(*given, **fresh(self.options)), given
-
-    def claim(self, rng: np.random.Generator, d_output: Any = None) -> tuple[Array, dict[int, Array]]:
-        """Return a cotangent and the gradients that the backward pass claims for it, on the host.
-
-        This checks that the function is deterministic and finite, and does not write into its inputs.
-
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-            Draws the cotangent.
-        d_output : array, optional
-            The cotangent; drawn by default.
-        """
-        value = _numbers(self._call_guarded()[0])
-        if not np.isfinite(value).all():
-            raise ValueError(f"{self.title}: the value is not finite, so nothing can be measured")
-        self._require_same(value, self._call_guarded()[0])
-        cotangent = np.asarray(draw_cotangent(rng, value.shape) if d_output is None else to_numpy(d_output), np.float64)
-        output, given = self._call_guarded(requires_grad=True)
-        if not isinstance(output, Tensor) or not output.requires_grad:
-            raise ValueError(
-                f"{self.title}: the output has no graph behind it; the function must return a Tensor "
-                "made from its inputs by operations on tensors"
-            )
-        self._require_same(value, output)
-        forbid_writing(output)
-        try:
-            gradients = {i: to_numpy(g) for i, g in self.pull_back(output, given, cotangent).items()}
-        except Mutates as error:
-            raise AssertionError(f"{self.title}: {error}") from None
-        self._require_untouched(given, "the backward pass")
-        for i, gradient in gradients.items():  # the core checks this too, but the core may be under test
-            self.require(
-                gradient.shape == self.inputs[i].shape,
-                f"the gradient of input {self.names[i]} has shape {gradient.shape}, "
-                f"but the input has shape {self.inputs[i].shape}",
-            )
-        return cotangent, gradients
-
-    def gradients_for(self, d_output: Array) -> dict[int, Array]:
-        """Return the gradients of the inputs, on the host, from new calls of both passes."""
-        output, given = self._call_guarded(requires_grad=True)
-        return {i: to_numpy(g) for i, g in self.pull_back(output, given, d_output).items()}
-
-    def pull_back(self, output: Tensor, given: Sequence[Any], d_output: Array) -> dict[int, Array]:
-        """Run the backward pass of a call; return the gradients of its inputs, zero where there is none."""
-        if output.requires_grad:
-            output.backward(asarray(d_output))
-        grads = {i: given[i].grad for i in self.moving}
-        return {i: xp.zeros_like(self.inputs[i]) if g is None else g for i, g in grads.items()}
+    def widened(self) -> Case:
+        """Return the same function with its inputs in float64."""
+        wide = copy.copy(self)
+        wide.inputs = [x.astype(np.float64) if i in self.moving else x for i, x in enumerate(self.inputs)]
+        return wide
 
     def precision(self, i: int) -> Precision:
-        """Return the precision of an input with a gradient."""
-        return precision_of(self.inputs[i], self.inputs[i])
+        """Return the precision of a real input with a gradient."""
+        leaf = next(x for (_, x), places in zip(self.leaves, self.places, strict=True) if i in places)
+        return precision_of(leaf, self.inputs[i])
+
+    def leaf_of(self, i: int) -> tuple[str, range]:
+        """Return the name of the leaf to which a real input belongs, and the indices of all of its parts."""
+        return next((name, places) for (name, _), places in zip(self.leaves, self.places, strict=True) if i in places)
 
     def sizes(self, i: int) -> Array:
-        """Return the absolute values of an input, on the host."""
-        return np.abs(to_numpy(self.inputs[i]))
+        """Return the absolute values of a real input, or of the complex one to which it belongs, in float64."""
+        parts = [self.inputs[j].astype(np.float64) for j in self.leaf_of(i)[1]]
+        return np.abs(parts[0]) if len(parts) == 1 else np.hypot(*parts)
 
     def scales(self, i: int, typical: bool = True) -> Array:
         """Return a power of two of the size of each entry, or of a ``typical`` one where that is larger."""
-        movable, sizes = np.isfinite(to_numpy(self.inputs[i])), self.sizes(i)
+        movable, sizes = np.isfinite(self.inputs[i]), self.sizes(i)
         sizes = np.where(np.isfinite(sizes), sizes, 0.0)
         if typical:
             sizes = np.maximum(sizes, np.median(sizes[movable]) if movable.any() else 0.0)
@@ -167,14 +134,31 @@ class Case:
     def value(self, inputs: Sequence[Any]) -> Array:
         """Return the value of the function for some inputs, on the host."""
         try:
-            return self._value(inputs)
+            return self.output(self.arguments(self.wrap(inputs))).vector
         except FloatingPointError:  # which NumPy raises only where it is asked to
             raise
         except Exception as error:  # whatever the function raises
-            raise Refuses(self.title, error) from error
+            raise Refuses(error) from error
 
-    def _value(self, inputs: Sequence[Any]) -> Array:
-        return _numbers(self.call(inputs)[0])
+    def host_leaves(self, inputs: Sequence[Any]) -> list[Any]:
+        """Return the leaves that consist of some parts, on the host."""
+        return [join([inputs[i] for i in places]) for places in self.places]
+
+    def wrap(self, inputs: Sequence[Any]) -> list[Any]:
+        """Return the leaves that consist of some parts, as copies in the library that the function takes."""
+        return [
+            self.adapter.like(x, given) if n in self.moving_leaves or self.adapter.recognises(given) else _copied(x)
+            for n, (x, (_, given)) in enumerate(zip(self.host_leaves(fresh(inputs)), self.leaves, strict=True))
+        ]
+
+    def arguments(self, wrapped: Sequence[Any]) -> list[Any]:
+        """Return the arguments that have these leaves."""
+        return list(rebuild(self.given, iter(wrapped)))
+
+    def output(self, arguments: Sequence[Any]) -> Output:
+        """Return the value of the function for some arguments."""
+        value = self.function(*arguments, **fresh(self.options))
+        return Output(value, self.adapter.to_numpy, self.output_name)
 
     def along(self, directions: Mapping[int, Array]) -> Callable[[float], tuple[Array, float]]:
         """Return y, a vector, as a function of how far some inputs have moved in their directions.
@@ -183,7 +167,7 @@ class Case:
         """
         parts = []
         for i, direction in directions.items():  # only some entries move, often a single one
-            given, at = to_numpy(self.inputs[i]), direction != 0
+            given, at = self.inputs[i], direction != 0
             parts.append((i, given, at, given[at], direction[at], self.precision(i)))
 
         def value(t: float) -> tuple[Array, float]:
@@ -191,7 +175,7 @@ class Case:
             with np.errstate(all="ignore"):  # a step may lead out of the domain or the type; a shorter one will not
                 for i, given, at, before, along, precision in parts:
                     after = precision.round(before + t * along)
-                    inputs[i] = given.copy(order=self.order)
+                    inputs[i] = given.copy(order="K")
                     inputs[i][at] = after
                     lost += float(np.abs(after.astype(np.float64) - before - t * along).sum())
                 return self.value(inputs).reshape(-1), lost
@@ -242,43 +226,120 @@ class Case:
         """Return the name of the gradient of an input."""
         return f"the gradient of {self.names[i]}"
 
-    def require(self, holds: Any, what: str) -> None:
-        """Raise an AssertionError with a message unless a condition is True."""
-        if not holds:
-            raise AssertionError(f"{self.title}: {what}")
+    def pull_back_parts(
+        self, wrapped: Sequence[Any], output: Output, d_leaves: Sequence[Any]
+    ) -> tuple[dict[int, Array | None], Any]:
+        """Return the gradient of each real input in float64, or None, and the value that was computed for it.
 
-    def _call_guarded(self, requires_grad: bool = False) -> tuple[Any, list[Any]]:
-        """Call the function with copies of the inputs, and check that it does not change them."""
-        output, given = self.call([x.copy() if hasattr(x, "dtype") else x for x in self.inputs], requires_grad)
-        self._require_untouched(given, "the function")
-        return output, given
+        ``wrapped`` and ``d_leaves`` are leaves.
 
-    def _require_untouched(self, given: Sequence[Any], who: str) -> None:
-        """Check that the copies still equal the inputs."""
-        for name, x, copied in zip(self.names, self.inputs, given, strict=True):
-            untouched = not hasattr(x, "dtype") or same_bits(copied.data if isinstance(copied, Tensor) else copied, x)
-            self.require(untouched, f"{who} wrote into its input {name}")
+        Raises
+        ------
+        Malformed
+            If a gradient is none.
+        """
+        flat = FlatFunction(self, output)
+        found = self.adapter.vjp(flat, wrapped, self.moving_leaves, d_leaves)
+        gradients: dict[int, Array | None] = {}
+        for n in self.moving_leaves:
+            places, (name, _) = self.places[n], self.leaves[n]
+            if found[n] is None:
+                gradients.update(dict.fromkeys(places))
+                continue
+            label = f"the gradient of {name}"
+            try:
+                gradient = self.adapter.to_numpy(found[n])
+            except Malformed:
+                raise Malformed(f"{label} is of type {type(found[n]).__name__}; return an array") from None
+            if not is_inexact(np.asarray(gradient)):
+                raise Malformed(f"{label} is of type {gradient.dtype}; return floating-point numbers")
+            if gradient.dtype.kind == "c" and len(places) == 1:
+                raise Malformed(f"{label} is of type {gradient.dtype}, but {name} is real; return the real part")
+            parts = [gradient.real, gradient.imag][: len(places)]
+            gradients.update({i: part.astype(np.float64) for i, part in zip(places, parts, strict=True)})
+        return gradients, flat.value
 
-    def _require_same(self, value: Array, output: Any) -> None:
-        """Raise a ValueError if a function returns two values for the same input."""
-        if not nearly_same(value, _numbers(output), 1e-10):
-            raise ValueError(
-                f"{self.title}: two calls with the same input gave two values; seed the randomness inside the function"
-            )
+
+class FlatFunction:
+    """A function of the leaves of the inputs, which returns those leaves of the value that have a gradient.
+
+    Parameters
+    ----------
+    case : Case
+        The function.
+    output : Output
+        Its value.
+    """
+
+    def __init__(self, case: Case, output: Output) -> None:
+        self.case, self.output, self.value = case, output, None
+
+    def __call__(self, *wrapped: Any) -> list[Any]:
+        """Return the leaves of the value that have a gradient."""
+        self.value = self.case.function(*self.case.arguments(wrapped), **fresh(self.case.options))
+        found = [leaf for _, leaf in leaves(self.value)]
+        return [found[n] for n in self.output.kept]
+
+    def arguments(self, wrapped: Sequence[Any]) -> list[Any]:
+        """Return the arguments that have these leaves."""
+        return self.case.arguments(wrapped)
+
+    def d_value(self, d_leaves: Sequence[Any]) -> Any:
+        """Return gradients of the leaves of the value in the structure of the value."""
+        return self.output.structure(d_leaves)
+
+    def gradients(self, found: Sequence[Any]) -> list[Any]:
+        """Return the gradients of the leaves of the inputs, for one gradient of each argument."""
+        names = [f"the gradient of {name}" for name in self.case.argument_names]
+        triples = zip(self.case.given, found, names, strict=True)
+        gradients = [leaf for given, d_given, name in triples for leaf in align(given, d_given, name)]
+        for (name, x), gradient in zip(self.case.leaves, gradients, strict=True):
+            if _is_number(x) and gradient is not None and np.any(self.case.adapter.to_numpy(gradient)):
+                raise Malformed(
+                    f"{name} is of type {getattr(x, 'dtype', type(x).__name__)} and is not checked, but the backward "
+                    f"pass returns a gradient of it; pass np.array({name}, dtype=float) as the input, or return None"
+                )
+        return gradients
 
 
-@dataclass
-class Result:
-    """The value and the gradients in float64, and the cotangent that they belong to."""
+def _is_number(x: Any) -> bool:
+    """Return whether a value is a Python number, or an array of whole numbers: neither has a gradient."""
+    return type(x) in (int, float, complex) or getattr(getattr(x, "dtype", None), "kind", "") in ("i", "u")
 
-    value: Array
-    d_output: Array
-    gradients: dict[int, Array]
+
+def _name(function: Any) -> str:
+    return str(getattr(function, "name", None) or getattr(function, "__name__", "the function"))
+
+
+def _parameters(function: Any, n: int) -> list[str]:
+    """Return the names of the first parameters of a function, and numbers where they are not known."""
+    known: list[str] = []
+    if isinstance(function, Operation):
+        known = [*function.signature.parameters]
+    elif isinstance(function, np.ufunc):  # it has no signature before NumPy 2.4
+        known = ["x"] if function.nin == 1 else [f"x{i + 1}" for i in range(function.nin)]
+    else:
+        with suppress(TypeError, ValueError):
+            parameters = inspect.signature(function).parameters.values()
+            known = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return known[:n] + [str(i) for i in range(len(known), n)]
 
 
 def is_float(x: Any) -> bool:
     """Return whether a value is an array of floating-point numbers."""
     return isinstance(x, np.ndarray | xp.ndarray) and x.dtype.kind == "f"
+
+
+def in_float64(checker: str, function: Any, inputs: Sequence[Any]) -> list[Any]:
+    """Return the inputs of a function of tensors: floating-point arrays in float64, of the library in use."""
+    if hasattr(inputs, "dtype"):
+        raise TypeError(f"{checker} of {_name(function)}: the inputs are one array; write (x,) for a single input")
+    numbers = [np.asarray(x) if isinstance(x, np.floating) else x.data if isinstance(x, Tensor) else x for x in inputs]
+    return [x.astype(np.float64, copy=False) if is_float(x) else x for x in map(operand, numbers)]
+
+
+def _copied(x: Any) -> Any:
+    return x.copy(order="K") if isinstance(x, np.ndarray) else x
 
 
 def _kind(x: Any) -> str:
@@ -314,16 +375,6 @@ def nearly_same(a: Any, b: Any, tolerance: float) -> bool:
     a, b = to_numpy(a), to_numpy(b)
     scale = float(np.abs(a[np.isfinite(a)]).max(initial=0.0))
     return a.shape == b.shape and np.allclose(a, b, rtol=tolerance, atol=tolerance * scale, equal_nan=True)
-
-
-def _widen(x: Any) -> Any:
-    """Return floating-point arrays in float64, with the same memory layout."""
-    x = operand(np.asarray(x) if isinstance(x, np.floating) else x.data if isinstance(x, Tensor) else x)
-    return x.astype(np.float64, copy=False) if is_float(x) else x
-
-
-def _numbers(output: Any) -> Array:
-    return to_numpy(output.data if isinstance(output, Tensor) else output)
 
 
 def arrays_in(value: Any) -> Iterator[Array]:

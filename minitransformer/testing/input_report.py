@@ -93,7 +93,6 @@ class InputReport:
     """Entries where the function has a kink: there the claim must lie between the slopes on both sides."""
     jumps: list[tuple[int, ...]] = field(default_factory=list)
     """Entries where the function jumps, which ``check`` does not compare."""
-    guess: str = ""
     differences: Array = field(default_factory=lambda: np.empty(0))
     """The finite differences, in the shape of the input; NaN where none was taken."""
     largest: float = 0.0
@@ -200,7 +199,7 @@ class InputReport:
         ]
         if self.sides is not None:
             lines[2] = f"    finite differences  {self.sides[0]: .10g} on one side, {self.sides[1]: .10g} on the other"
-        return "\n".join(lines + ([f"    guess: {self.guess}"] if self.guess else []))
+        return "\n".join(lines)
 
     def _relative_error(self) -> float:
         """Return the relative error at the worst place, whatever the error of the measurement is."""

@@ -15,9 +15,10 @@ import numpy as np
 
 from minitransformer.arrays import Array
 from minitransformer.testing.case import draw_cotangent
-from minitransformer.testing.claim import Claim, Stop
+from minitransformer.testing.claim import Claim
 from minitransformer.testing.dtypes import precision_of
 from minitransformer.testing.low_precision import SPREAD, typical_sizes
+from minitransformer.testing.report import Stop
 
 LINES = (2.0**-18, 2.0**-12, 2.0**-9, 2.0**-6)
 """How far the inputs move at a time, relative to the inputs."""

@@ -14,18 +14,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from minitransformer.arrays import Array
 from minitransformer.testing.dtypes import Precision, precision_of
-
-
-class Malformed(Exception):
-    """A function or its backward pass returned something that cannot be a value or gradients."""
-
-    verdict: Literal["malformed"] = "malformed"
+from minitransformer.testing.report import Malformed as Malformed
 
 
 def leaves(value: Any, name: str = "") -> list[tuple[str, Any]]:

@@ -16,12 +16,12 @@ import numpy as np
 from minitransformer.arrays import Array, asarray, to_numpy, xp
 from minitransformer.autograd import Operation, Tensor
 from minitransformer.testing.adapters import fresh
-from minitransformer.testing.case import Case, Result
-from minitransformer.testing.gradcheck import GradientReport, gradcheck
+from minitransformer.testing.gradcheck import gradcheck
 from minitransformer.testing.input_report import Power
 from minitransformer.testing.measured_slope import relative_error
+from minitransformer.testing.report import Report
 from minitransformer.testing.rounding import change, from_parts, loss_of_float32, sizes_of_terms
-from minitransformer.testing.rules import keep_rules
+from minitransformer.testing.rules import OperationCase, Result, keep_rules
 
 COMPOSED_TOLERANCE = 1e-12
 """For float64: a few thousand roundings."""
@@ -148,7 +148,7 @@ def prove(
             f"prove: expected an Operation, found {type(operation).__name__}; make one with Operation(forward, "
             "backward, composed), or test a function of tensors with gradcheck"
         )
-    case = Case("prove", operation, inputs, options, names)
+    case = OperationCase("prove", operation, inputs, options, names)
     rng = np.random.default_rng(seed)
     result = keep_rules(case, rng)
     checks: dict[str, Any] = {"names": case.names, "tolerance": tolerance, "seed": seed, "max_entries": MAX_ENTRIES}
@@ -169,21 +169,21 @@ _finite = Operation(lambda y: (xp.where(y == -xp.inf, 0, y), None), lambda saved
 """Replace -inf, a constant, by 0, so that finite differences can be taken; d_output passes unchanged."""
 
 
-def _errors(report: GradientReport) -> dict[str, float]:
+def _errors(report: Report) -> dict[str, float]:
     return {found.name: found.worst_error for found in report.inputs}
 
 
-def _check(case: Case, form: str, function: Callable[..., Tensor], checks: dict[str, Any]) -> GradientReport:
+def _check(case: OperationCase, form: str, function: Callable[..., Tensor], checks: dict[str, Any]) -> Report:
     """Compare one form of the operation with finite differences."""
 
     def finite(*tensors: Any) -> Tensor:
         return _finite(function(*tensors, **fresh(case.options)))
 
     finite.__name__ = f"{case.name}, {form}"
-    return gradcheck(finite, case.inputs, **checks)
+    return gradcheck(finite, case.arrays, **checks)
 
 
-def _compare_composed(case: Case, result: Result, rng: np.random.Generator) -> Way:
+def _compare_composed(case: OperationCase, result: Result, rng: np.random.Generator) -> Way:
     """Compare the hand-written passes with the composed form."""
     way = Way("hand-written against composed")
     output, theirs = from_parts(case, result)
@@ -214,9 +214,9 @@ def _numbers(a: Array, b: Array) -> tuple[Array, Array]:
     return np.where(same, 0.0, a), np.where(same, 0.0, b)
 
 
-def _compare_float32(case: Case, result: Result, rng: np.random.Generator) -> Way | None:
+def _compare_float32(case: OperationCase, result: Result, rng: np.random.Generator) -> Way | None:
     """Check that float32 stays float32 and, for inputs that are not too large, agrees with float64."""
-    narrow = [x.astype(np.float32) if i in case.moving else x for i, x in enumerate(case.inputs)]
+    narrow = [x.astype(np.float32) if i in case.moving else x for i, x in enumerate(case.arrays)]
     d_narrow = result.d_output.astype(np.float32)
     value, saved = case.forward(narrow)
     case.require(value.dtype == np.float32, f"float32 inputs gave a value of type {value.dtype}")
@@ -227,13 +227,13 @@ def _compare_float32(case: Case, result: Result, rng: np.random.Generator) -> Wa
             found is None or found.dtype == np.float32,
             f"{case.label(i)} is of type {found.dtype if found is not None else None} for inputs of float32",
         )
-    moving = [to_numpy(case.inputs[i]) for i in case.moving]
+    moving = [to_numpy(case.arrays[i]) for i in case.moving]
     if max(float(np.abs(x[np.isfinite(x)]).max(initial=0.0)) for x in moving) > FLOAT32_LARGEST:
         return None
     # float64 starts from the rounded inputs, so that only the rounding inside the operation is compared.
-    wide = Case("prove", case.function, narrow, case.options, case.names)
+    wide = OperationCase("prove", case.function, narrow, case.options, case.names)
     d_wide = d_narrow.astype(np.float64)
-    wide_value, wide_saved = wide.forward(wide.inputs)
+    wide_value, wide_saved = wide.forward(wide.arrays)
     wide_gradients = wide.backward(wide_saved, d_wide)
     known = {i: wide_gradients[i] for i in case.moving}
     exact = Result(asarray(wide_value), d_wide, {i: g for i, g in known.items() if g is not None})

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-from minitransformer.testing.input_report import InputReport, Power, power_of
+from minitransformer.testing.input_report import InputReport, Power, power_of, shortfall
 
 Verdict = Literal["right", "wrong", "kink", "undecided", "nondeterministic", "mutates", "not finite", "malformed"]
 
@@ -24,6 +24,33 @@ HEADLINES: dict[Verdict, str] = {
     "not finite": "a result is not finite",
     "malformed": "a result is not as expected",
 }
+
+
+class Stop(Exception):
+    """A verdict that ends a check before any gradient is compared, or while one is."""
+
+    def __init__(self, verdict: Verdict, cause: str, blames_backward: bool = False) -> None:
+        super().__init__(cause)
+        self.verdict: Verdict = verdict
+        self.blames_backward = blames_backward or verdict == "mutates"
+
+
+class Malformed(Stop):
+    """A function or its backward pass returned something that cannot be a value or gradients."""
+
+    def __init__(self, cause: str) -> None:
+        super().__init__("malformed", cause)
+
+
+class Refuses(Stop):
+    """A function raises an error for inputs that have moved, so nothing can be measured."""
+
+    def __init__(self, error: Exception) -> None:
+        cause = (
+            f"the function raises an error at inputs that have moved a little ({type(error).__name__}: {error}); check "
+            "a function that accepts all inputs nearby, such as one that normalises them itself"
+        )
+        super().__init__("undecided", cause)
 
 
 @dataclass(frozen=True)
@@ -53,7 +80,7 @@ class Report:
     measured: str = ""
     """In which precision, if it is not that of the inputs."""
     constants: list[str] = field(default_factory=list)
-    """Outputs without a gradient: whole numbers, and None."""
+    """What has no gradient, such as whole numbers: outputs of ``check``, inputs of ``gradcheck``."""
 
     measure_errors: Callable[[], list[tuple[float, float]]] = field(default=list, repr=False, compare=False)
 
@@ -70,6 +97,22 @@ class Report:
         return {**vars(self), "errors": self.errors, "measure_errors": list}
 
     @property
+    def passed(self) -> bool:
+        """Whether every gradient is right, and a wrong one would have been found."""
+        return self.verdict == "right"
+
+    @property
+    def worst_error(self) -> float:
+        """The largest relative error of all inputs."""
+        return max((record.worst_error for record in self.inputs), default=0.0)
+
+    def demand(self, detects: float | None) -> None:
+        """Change a verdict to "undecided" if an error as small as ``detects`` might have passed."""
+        lacking = shortfall(self.power, detects) if self.passed or self.subgradient else ""
+        if lacking:
+            self.verdict, self.cause = "undecided", lacking
+
+    @property
     def power(self) -> Power | None:
         """The smallest errors that would have been found; None if something else was, or the gradient is zero."""
         known = self.verdict in ("right", "undecided") or self.subgradient
@@ -82,7 +125,7 @@ class Report:
         lines += [f"  {record}" for record in self.inputs]
         lines += self._plateau() if self.verdict == "wrong" else []
         lines += [f"  {self.power}"] if self.power else []
-        lines += [f"  outputs without a gradient: {', '.join(self.constants)}"] if self.constants else []
+        lines += [f"  without a gradient: {', '.join(self.constants)}"] if self.constants else []
         return "\n".join(lines + ([f"  {self.measured}"] if self.measured else []))
 
     def _plateau(self) -> list[str]:

@@ -22,7 +22,8 @@ import numpy as np
 from minitransformer.arrays import Array, asarray, to_numpy
 from minitransformer.autograd import Tensor
 from minitransformer.testing.adapters import around_each_pass
-from minitransformer.testing.case import Case, Result, is_float
+from minitransformer.testing.case import is_float
+from minitransformer.testing.rules import OperationCase, Result
 
 DELTA = 2.0**-26  # the square root of ε: changes are visible, and their squares are not
 NEARBY = 2.0**-18  # some roundings of float32
@@ -41,7 +42,7 @@ def _perturb(value: Any, delta: float, rng: np.random.Generator) -> Any:
     return value
 
 
-def sizes_of_terms(case: Case, result: Result, rng: np.random.Generator) -> Iterator[list[Array]]:
+def sizes_of_terms(case: OperationCase, result: Result, rng: np.random.Generator) -> Iterator[list[Array]]:
     """Yield S (see above) for each entry of the value and of each gradient: after each try, the largest so far.
 
     Each try runs both passes of both forms, so take the next sizes only if the previous ones do not explain a
@@ -51,7 +52,7 @@ def sizes_of_terms(case: Case, result: Result, rng: np.random.Generator) -> Iter
     sizes = [np.zeros(x.shape) for x in old]
     exact = _gradients_from_parts(case, result)
     for _ in range(TRIES):
-        value, saved = case.forward(_perturb(case.inputs, DELTA, rng))
+        value, saved = case.forward(_perturb(case.arrays, DELTA, rng))
         gradients = case.backward(_perturb(saved, DELTA, rng), _perturb(result.d_output, DELTA, rng))
         new = [value, *(gradients[i] for i in result.gradients)]
         sizes = [_larger(size, x, was) for size, x, was in zip(sizes, new, old, strict=True)]
@@ -66,7 +67,7 @@ def _larger(size: Array, new: Array | None, old: Array | None) -> Array:
 
 
 def _gradients_from_parts(
-    case: Case, result: Result, rng: np.random.Generator | None = None
+    case: OperationCase, result: Result, rng: np.random.Generator | None = None
 ) -> list[Array] | list[None]:
     """Return the composed form's gradients (see ``from_parts``), or None for each where there is no such form."""
     if case.function.composed is None:
@@ -75,9 +76,11 @@ def _gradients_from_parts(
     return [gradients[i] for i in result.gradients]
 
 
-def from_parts(case: Case, result: Result, rng: np.random.Generator | None = None) -> tuple[Tensor, dict[int, Array]]:
+def from_parts(
+    case: OperationCase, result: Result, rng: np.random.Generator | None = None
+) -> tuple[Tensor, dict[int, Array]]:
     """Return the composed form's value and gradients; with a generator, all gradients inside are changed by δ."""
-    output, tensors = case.call(case.inputs, requires_grad=True, function=case.function.composed)
+    output, tensors = case.call_composed(case.arrays, requires_grad=True)
     case.require(
         output.shape == result.value.shape,
         f"forward returns shape {result.value.shape}, composed returns shape {output.shape}",
@@ -87,15 +90,15 @@ def from_parts(case: Case, result: Result, rng: np.random.Generator | None = Non
     return output, case.pull_back(output, tensors, result.d_output)
 
 
-def loss_of_float32(case: Case, rng: np.random.Generator) -> float:
+def loss_of_float32(case: OperationCase, rng: np.random.Generator) -> float:
     """Return the float32 error of the composed form's value: the largest of a few tries nearby."""
     worst = 0.0
     for _ in range(TRIES):
         narrow = [
-            x.astype(np.float32) if i in case.moving else x for i, x in enumerate(_perturb(case.inputs, NEARBY, rng))
+            x.astype(np.float32) if i in case.moving else x for i, x in enumerate(_perturb(case.arrays, NEARBY, rng))
         ]
         wide = [x.astype(np.float64) if i in case.moving else x for i, x in enumerate(narrow)]
-        values = [case.call(inputs, function=case.function.composed)[0].data for inputs in (narrow, wide)]
+        values = [case.call_composed(inputs)[0].data for inputs in (narrow, wide)]
         worst = max(worst, float(np.max(change(*values), initial=0.0)))
     return worst
 

@@ -1,26 +1,92 @@
-"""The rules that every operation must keep."""
+"""An operation with its inputs, and the rules that every operation must keep."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from minitransformer.arrays import Array, asarray, xp
-from minitransformer.testing.case import Case, Result, arrays_in, is_float, nearly_same, same_bits
+from minitransformer.arrays import Array, asarray, to_numpy, xp
+from minitransformer.autograd import Tensor
+from minitransformer.testing.adapters import Tensors, fresh
+from minitransformer.testing.case import Case, arrays_in, in_float64, is_float, nearly_same, same_bits
 
 
-def keep_rules(case: Case, rng: np.random.Generator) -> Result:
+@dataclass
+class Result:
+    """The value and the gradients in float64, and the cotangent that they belong to."""
+
+    value: Array
+    d_output: Array
+    gradients: dict[int, Array]
+
+
+class OperationCase(Case):
+    """An operation with inputs in float64: the two passes that are written by hand, and the composed form.
+
+    Parameters
+    ----------
+    checker, function, inputs, options, names
+        As in ``Case``.
+    """
+
+    def __init__(
+        self,
+        checker: str,
+        function: Any,
+        inputs: Sequence[Any],
+        options: dict[str, Any],
+        names: Sequence[str] | None = None,
+    ) -> None:
+        self.arrays = in_float64(checker, function, inputs)
+        """The inputs, of the library in use, with their layout."""
+        host = [to_numpy(x) if is_float(x) else x for x in self.arrays]
+        super().__init__(checker, function, host, options, names, Tensors())
+
+    def forward(self, inputs: Sequence[Any]) -> tuple[Array, Any]:
+        """Return the value and what is saved."""
+        value, saved = self.function.forward(*fresh(inputs), **fresh(self.options))
+        return value, saved
+
+    def backward(self, saved: Any, d_output: Array) -> list[Array | None]:
+        """Return a gradient, or None, for each input."""
+        gradients = list(self.function.backward(saved, d_output))
+        return gradients[: len(self.arrays)] + [None] * (len(self.arrays) - len(gradients))
+
+    def call_composed(self, inputs: Sequence[Any], requires_grad: bool = False) -> tuple[Any, list[Any]]:
+        """Return the output of the composed form for some inputs, and its input tensors."""
+        given = [Tensor(asarray(x), requires_grad) if i in self.moving else x for i, x in enumerate(fresh(inputs))]
+        return self.function.composed(*given, **fresh(self.options)), given
+
+    def pull_back(self, output: Tensor, given: Sequence[Any], d_output: Array) -> dict[int, Array]:
+        """Run the backward pass of a call; return the gradients of its inputs, zero where there is none."""
+        if output.requires_grad:
+            output.backward(asarray(d_output))
+        return self.filled([getattr(x, "grad", None) for x in given])
+
+    def filled(self, gradients: Sequence[Array | None]) -> dict[int, Array]:
+        """Return the gradients of the inputs that have one, zero where it is None."""
+        found = {i: gradients[i] for i in self.moving}
+        return {i: xp.zeros_like(self.arrays[i]) if g is None else g for i, g in found.items()}
+
+    def require(self, holds: Any, what: str) -> None:
+        """Raise an AssertionError with a message unless a condition is True."""
+        if not holds:
+            raise AssertionError(f"{self.title}: {what}")
+
+
+def keep_rules(case: OperationCase, rng: np.random.Generator) -> Result:
     """Run the operation and check that it keeps the rules."""
-    given = [*zip(case.names, case.inputs, strict=True), *case.options.items()]
+    given = [*zip(case.names, case.arrays, strict=True), *case.options.items()]
     before = [(name, x, x.copy()) for name, x in given if hasattr(x, "dtype")]
 
     def unchanged(when: str) -> None:
         for name, x, old in before:
             case.require(same_bits(x, old), f"{when} wrote into its input {name}")
 
-    value, saved = case.forward(case.inputs)
+    value, saved = case.forward(case.arrays)
     value = value if isinstance(value, xp.ndarray) else asarray(value)
     unchanged("forward")
     case.require(value.dtype == np.float64, f"float64 inputs gave a value of type {value.dtype}")
@@ -36,7 +102,7 @@ def keep_rules(case: Case, rng: np.random.Generator) -> Result:
         case.require(same_bits(x, old), f"backward wrote into a saved array of shape {x.shape}")
     case.require(same_bits(d_output, d_kept), "backward wrote into d_output")
     again = case.backward(saved, d_output)
-    for i, x in enumerate(case.inputs):
+    for i, x in enumerate(case.arrays):
         gradient = gradients[i]
         if gradient is None or not is_float(x):
             continue
@@ -51,13 +117,14 @@ def keep_rules(case: Case, rng: np.random.Generator) -> Result:
             f"{case.label(i)} is not the same when backward runs a second time on the same saved values",
         )
     _share_nothing(case, value, saved, d_output, gradients)
-    found = {i: gradients[i] for i in case.moving}
-    return Result(value, d_output, {i: xp.zeros_like(case.inputs[i]) if g is None else g for i, g in found.items()})
+    return Result(value, d_output, case.filled(gradients))
 
 
-def _share_nothing(case: Case, value: Array, saved: Any, d_output: Array, gradients: Sequence[Array | None]) -> None:
+def _share_nothing(
+    case: OperationCase, value: Array, saved: Any, d_output: Array, gradients: Sequence[Array | None]
+) -> None:
     """Check that each gradient has memory of its own, so that the caller may write into it."""
-    others = [(f"the input {name}", x) for name, x in zip(case.names, case.inputs, strict=True)]
+    others = [(f"the input {name}", x) for name, x in zip(case.names, case.arrays, strict=True)]
     others += [(f"a saved array of shape {x.shape}", x) for x in arrays_in(saved)]
     others += [("d_output", d_output), ("the value", value)]
     for i, gradient in enumerate(gradients):

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 from minitransformer.testing.adapters import Adapter, Plain, fresh
+from minitransformer.testing.case import Case, FlatFunction
 from minitransformer.testing.claim import Claim
 from minitransformer.testing.layout import leaves
-from minitransformer.testing.real_case import FlatFunction, RealCase
 
 
 def require_second_order(title: str, adapter: Adapter, second: Callable[..., Any] | None) -> None:
@@ -27,7 +27,7 @@ def require_second_order(title: str, adapter: Adapter, second: Callable[..., Any
         )
 
 
-def backward_case(claim: Claim, second: Callable[..., Any] | None) -> RealCase:
+def backward_case(claim: Claim, second: Callable[..., Any] | None) -> Case:
     """Return the backward pass of a claim as a function of the inputs and of ``d_y``."""
     case, output, adapter = claim.case, claim.output, claim.case.adapter
     d_leaves = map(adapter.like, output.cotangent(claim.d_output), output.templates)
@@ -44,7 +44,7 @@ def backward_case(claim: Claim, second: Callable[..., Any] | None) -> RealCase:
 
     function = of_library if second is None else of_arrays
     function.__name__ = f"the backward pass of {case.name}"
-    found = RealCase(
+    found = Case(
         "check",
         adapter.prepare(function),
         [*case.given, output.structure(list(d_leaves))],

@@ -10,7 +10,9 @@ import numpy as np
 
 from minitransformer.arrays import Array
 from minitransformer.autograd import Tensor
-from minitransformer.testing.case import Case
+from minitransformer.testing.adapters import Tensors
+from minitransformer.testing.case import Case, in_float64
+from minitransformer.testing.claim import Claim
 from minitransformer.testing.steps import take_step
 
 ENTRIES = 40
@@ -73,19 +75,17 @@ def sweep(
     Sweep
     """
     steps = np.sort(np.asarray(steps)) if steps is not None else np.logspace(-12, 0, 37)
-    case = Case("sweep", function, inputs, options, names)
-    rng = np.random.default_rng(seed)
-    cotangent, gradients = case.claim(rng)
-    start = case.value([*case.inputs])
+    case = Case("sweep", function, in_float64("sweep", function, inputs), options, names, Tensors())
+    claim = Claim(case, rng := np.random.default_rng(seed))
     entries: list[tuple[int, tuple[int, ...]]] = []
     errors = []  # one row for each entry: (2, number of steps)
-    for i, gradient in gradients.items():
+    for i, gradient in claim.gradients.items():
         largest = np.abs(gradient).max(initial=0.0) or 1.0
         for flat in rng.permutation(gradient.size)[:ENTRIES]:
             index = tuple(int(n) for n in np.unravel_index(flat, gradient.shape))
             direction = np.zeros_like(gradient)
             direction[index] = 1.0
-            loss = case.loss({i: direction}, cotangent, start)
+            loss = case.loss({i: direction}, claim.d_output, claim.start)
             taken = [take_step(loss, float(h)) for h in steps]
             found = np.array([[step.central for step in taken], [step.slope for step in taken]])
             errors.append(np.abs(found - gradient[index]) / largest)

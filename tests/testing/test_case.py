@@ -6,7 +6,8 @@ from toml_cases import cases_from_toml
 
 import minitransformer as mt
 from minitransformer.arrays import to_numpy, xp
-from minitransformer.testing.case import Case, arrays_in, draw_cotangent, is_float, nearly_same, same_bits
+from minitransformer.testing.case import arrays_in, draw_cotangent, is_float, nearly_same, same_bits
+from minitransformer.testing.rules import OperationCase
 
 X = np.array([1.0, -2.0, 0.5])
 
@@ -35,7 +36,7 @@ def test_nearly_the_same(a, b, same):
 
 
 def case(function, inputs=(X,), **options):
-    return Case("check", function, inputs, options)
+    return OperationCase("check", function, inputs, options)
 
 
 def test_the_change_of_the_loss_and_the_size_of_its_terms():
@@ -78,7 +79,7 @@ def test_names_are_those_of_forward_and_then_numbers():
 
 def test_inputs_are_widened_and_keep_their_layout():
     narrow = np.asfortranarray(np.ones((2, 3), dtype=np.float32))
-    found = case(lambda x, n, ids: x, (narrow, np.float32(2), np.arange(3))).inputs
+    found = case(lambda x, n, ids: x, (narrow, np.float32(2), np.arange(3))).arrays
     assert [x.dtype for x in found] == [np.float64, np.float64, np.int64]
     assert found[0].flags.f_contiguous
     assert [is_float(x) for x in found] == [True, True, False]

@@ -78,8 +78,18 @@ WRONG = {
     "a small change of a large number": (lambda x: np.log(x + 1e5), lambda x, d: 0 * x, normal(3), r"backward +-?0\n"),
     "the same, ten percent off": (lambda x: np.log(x + 1e5), lambda x, d: 1.1 * d / (x + 1e5), normal(3), "1.1 times"),
     "not a number": (lambda x: x * x, lambda x, d: 2 * x * d * np.nan, normal(3), "not finite"),
-    "not a number at a masked score": (np.exp, unknown_at(0), np.array([-np.inf, 0.3, 2.0]), r"at \[0\](.|\n)*NaNs"),
-    "not a number at two": (np.exp, unknown_at(1, 3), np.array([0.7, -np.inf, 0.3, -np.inf]), "2 of 4 entries"),
+    "not a number at a masked score": (
+        np.exp,
+        unknown_at(0),
+        np.array([-np.inf, 0.3, 2.0]),
+        r"the gradient of x is nan at \[0\]",
+    ),
+    "not a number at two": (
+        np.exp,
+        unknown_at(1, 3),
+        np.array([0.7, -np.inf, 0.3, -np.inf]),
+        r"the gradient of x is nan at \[1\]",
+    ),
     "one entry beside larger ones": (
         lambda x: x * asarray([1e6, 1.0]),
         lambda x, d: d * asarray([1e6, 1.001]),
@@ -143,7 +153,7 @@ def changing(values):
     ],
 )
 def test_a_second_value_must_be_the_first_one(function):
-    with pytest.raises(ValueError, match="two values"):
+    with pytest.raises(ValueError, match=r"two calls .* in one call and "):
         gradcheck(function, (normal(5),))
 
 

@@ -9,18 +9,18 @@ from toml_cases import cases_from_toml
 
 from minitransformer.testing import examine, low_precision
 from minitransformer.testing.adapters import Plain
+from minitransformer.testing.case import Case
 from minitransformer.testing.claim import Claim
 from minitransformer.testing.comparison import draw_direction
 from minitransformer.testing.dtypes import Precision
 from minitransformer.testing.layout import Output
-from minitransformer.testing.real_case import RealCase
 from minitransformer.testing.report import Report
 
 EPS32 = 2.0**-23
 
 
 def real_case(function, *inputs, backward=lambda *arguments: arguments[-1]):
-    return RealCase("check", function, list(inputs), {}, None, Plain(backward))
+    return Case("check", function, list(inputs), {}, None, Plain(backward))
 
 
 # --- two calls

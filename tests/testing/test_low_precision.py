@@ -9,10 +9,10 @@ from check_cases import verdict
 
 from minitransformer.testing import examine
 from minitransformer.testing.adapters import Plain
+from minitransformer.testing.case import Case
 from minitransformer.testing.claim import Claim
 from minitransformer.testing.jumps import find_jump
 from minitransformer.testing.low_precision import _inner_rounding
-from minitransformer.testing.real_case import RealCase
 
 in_float32 = partial(verdict, dtype=np.float32)
 
@@ -146,7 +146,7 @@ def test_a_function_that_oscillates_within_a_step_makes_no_gradient_wrong():
 
 
 def jump_of(function, x, backward, seed):
-    case = RealCase("check", function, [np.asarray(x, np.float64)], {}, None, Plain(backward))
+    case = Case("check", function, [np.asarray(x, np.float64)], {}, None, Plain(backward))
     return find_jump(Claim(case, np.random.default_rng(seed)))
 
 

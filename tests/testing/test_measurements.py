@@ -25,14 +25,14 @@ from minitransformer.testing.causes import likely_cause
 from minitransformer.testing.claim import Claim
 from minitransformer.testing.input_report import InputReport
 from minitransformer.testing.measured_slope import Slope, relative_error
-from minitransformer.testing.real_case import RealCase
+from minitransformer.testing.rules import OperationCase
 
 EPS = 2.0**-52
 FLOAT32, FLOAT16 = {"eps": 2.0**-23}, {"eps": 2.0**-10}
 
 
 def claim_of(function, backward, *inputs):
-    case = RealCase("check", function, list(inputs), {}, None, Plain(backward))
+    case = Case("check", function, list(inputs), {}, None, Plain(backward))
     return Claim(case, np.random.default_rng(0), np.ones_like(function(*inputs)))
 
 
@@ -163,7 +163,7 @@ def turns(loss, scatter, claimed, slope):
 
 def lost(t):
     """Return whether rounding takes too much of a step next to 2^53, where numbers are 2 apart."""
-    case = Case("c", lambda x: x, [np.full(1, 2.0**53)], {})
+    case = OperationCase("c", lambda x: x, [np.full(1, 2.0**53)], {})
     return bool(np.isinf(case.loss({0: np.ones(1)}, np.ones(1))(t)[1]))
 
 
@@ -338,7 +338,7 @@ def test_a_function_that_stands_still_from_most_numbers_to_the_next_turns_nowher
 
 @pytest.mark.parametrize(("t", "change", "size"), [(0.5, 2.0**52, np.inf), (2.0, 2.0**54 + 6, 3 * (2.0**53 + 2))])
 def test_a_step_of_two_inputs_is_lost_where_rounding_takes_a_quarter_of_it(t, change, size):
-    case = Case("c", lambda x, w: x * w, [np.ones(1), np.full(1, 2.0**53)], {})
+    case = OperationCase("c", lambda x, w: x * w, [np.ones(1), np.full(1, 2.0**53)], {})
     assert case.loss({0: np.ones(1), 1: np.ones(1)}, np.ones(1))(t) == (change, size)
 
 

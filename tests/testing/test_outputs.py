@@ -68,7 +68,7 @@ def test_lists_and_dicts_and_what_has_no_gradient():
         return np.where(chosen, d_y["value"][:, None], 0) + 2 * x * d_square + d_sum
 
     report = check(largest, backward=backward, inputs=[X])
-    assert str(report).endswith("outputs without a gradient: y['index'] (int64), y['none'] (None)")
+    assert str(report).endswith("  without a gradient: y['index'] (int64), y['none'] (None)")
 
 
 def test_a_single_output_in_a_list():

@@ -9,10 +9,9 @@ import minitransformer as mt
 from minitransformer import Operation, Tensor
 from minitransformer.arrays import to_numpy, xp
 from minitransformer.testing import Proof, gradcheck, prove
-from minitransformer.testing.case import Case
 from minitransformer.testing.prove import Way
 from minitransformer.testing.rounding import change, sizes_of_terms
-from minitransformer.testing.rules import keep_rules
+from minitransformer.testing.rules import OperationCase, keep_rules
 
 X = np.random.default_rng(2).standard_normal((3, 4))
 
@@ -100,7 +99,7 @@ def test_the_size_of_terms_that_cancel_in_backward_or_in_the_composed_form_only(
     inside = Operation(lambda x: (x + 0, None), lambda saved, d: (d.copy(),), lambda x: x * 1e3 - x * 1e3 + x)
     saved = Operation(lambda x: (x + 0, {"a": [1e3 * x, 1e3 * x - 1]}), lambda s, d: ((s["a"][0] - s["a"][1]) * d,))
     for operation in (inside, saved):
-        case = Case("prove", operation, (x,), {})
+        case = OperationCase("prove", operation, (x,), {})
         result = keep_rules(case, rng)
         *_, sizes = sizes_of_terms(case, result, rng)
         assert (sizes[1] > 1e2 * np.abs(to_numpy(result.d_output))).all()

@@ -2,13 +2,12 @@
 
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import pytest
 from toml_cases import toml_table
 
 from minitransformer import pytest_plugin
-from minitransformer.testing.input_report import InputReport
+from minitransformer.testing.report import Entry, Report
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.numpy_only("starts pytest, with checks on the host")
@@ -71,13 +70,13 @@ def test_the_errors_of_gradcheck_are_known(run):
     out.fnmatch_lines(["wrong    square    x[[]0, *  *::test_square", "* 0.5 times*"])
 
 
+@pytest.mark.parametrize("cause", ["", "own", "two\n    lines"])
 @pytest.mark.parametrize(
-    ("cause", "guess", "told"), [("own", "", "own"), ("own", "other", "own"), ("", "other", "other"), ("", "", "")]
+    ("worst", "cells"), [(None, ["", "", ""]), (Entry("b", None, 3.0, 0.0), ["b, a direction", "3", "0"])]
 )
-def test_the_cause_is_that_of_the_report_or_else_of_the_worst_input(cause, guess, told):
-    inputs = [InputReport("a", (2,), guess="no"), InputReport("b", (2,), worst_error=2.0, guess=guess, claim=3.0)]
-    report = SimpleNamespace(verdict="wrong", name="f", inputs=inputs, cause=cause)
-    assert pytest_plugin.row(report) == ["wrong", "f", "b, a direction", "3", "0", told]
+def test_a_row_shows_the_worst_entry_and_the_cause_in_one_line(worst, cells, cause):
+    report = Report("f", "wrong", cause, worst)
+    assert pytest_plugin.row(report) == ["wrong", "f", *cells, cause.replace("\n    ", " ")]
 
 
 def test_an_unknown_report_is_left_alone():

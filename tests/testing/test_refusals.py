@@ -14,8 +14,8 @@ import minitransformer as mt
 from minitransformer import Operation
 from minitransformer.arrays import xp
 from minitransformer.testing import GradientError, examine, examples, gradcheck, hidden, prove, strategies, sweep
-from minitransformer.testing.case import Case, Result
 from minitransformer.testing.rounding import loss_of_float32, sizes_of_terms
+from minitransformer.testing.rules import OperationCase, Result
 
 NAN = float("nan")
 check = functools.partial(examine, square, backward=d_square, inputs=[X])
@@ -160,6 +160,16 @@ STOPS = {  # a function, its backward pass, the inputs; the verdict and what the
     "other shapes": (
         lambda x, n=counting(1): np.repeat(x, next(n), axis=0), d_square, [X], "nondeterministic",
         "(2, 3) in one call and (4, 3)",
+    ),
+    "another value where a graph is recorded": (
+        lambda x: x * (2.0 if x.requires_grad else 3.0), None, [mt.Tensor(X)], "nondeterministic",
+        "at [0, 0] is 3 in one call and 2 in the next",
+    ),
+    "a tensor is written": (
+        lambda x: written(x.data, x * x), None, [mt.Tensor(X)], "mutates", "input x, which afterwards is 2",
+    ),
+    "indices of a tensor are written": (
+        lambda x, ids: written(ids, x * 1), None, [mt.Tensor(X), np.arange(2)], "mutates", "input ids",
     ),
     "other gradients": (
         square, lambda x, d, n=counting(2): next(n) * x * d, [X], "nondeterministic", "gradient of x differs",
@@ -380,7 +390,7 @@ def test_writing_into_an_option_is_named_too():
 
 def test_gradcheck_names_who_writes():
     for function, names, words in (
-        (lambda x, ids: written(ids, x), None, "the function .*input 1"),
+        (lambda x, ids: written(ids, x), None, "the function .*input ids"),
         (lambda x, ids: written(x.data, x * x), ["scores", "ids"], "the function .*input scores"),
         (
             lambda x, ids: operation(backward=lambda x, d: (written(x, d),))(x), ["x", "ids"],
@@ -421,7 +431,7 @@ def test_inputs_above_100_are_not_compared_in_float32(largest, compared):
 def test_the_sizes_of_terms_grow_with_each_try_towards_twice_those_of_a_square():
     """A relative change of δ in x changes x² by 2 δ x², and 2 x d by 2 δ x d for each of x and d, and of the parts."""
     result = Result(X[:1] ** 2, xp.ones((1, 3)), {0: 2 * X[:1]})
-    tries = list(sizes_of_terms(Case("c", operation(), [X[:1]], {}), result, np.random.default_rng(0)))
+    tries = list(sizes_of_terms(OperationCase("c", operation(), [X[:1]], {}), result, np.random.default_rng(0)))
     values, gradients = (np.array([t[n][0] for t in tries]) for n in range(2))
     for sizes, scale in ((values, 2 * X[0] ** 2), (gradients, 2 * np.abs(X[0]))):
         assert len(sizes) == 8
@@ -432,11 +442,11 @@ def test_the_sizes_of_terms_grow_with_each_try_towards_twice_those_of_a_square()
 
 @pytest.mark.parametrize("seed", range(3))
 def test_what_the_composed_form_loses_in_float32_is_half_a_rounding_of_its_largest_number(seed):
-    case = Case("c", operation(composed=lambda x: (x + 1e4) - 1e4), [X[:1, :1] / 3], {})
+    case = OperationCase("c", operation(composed=lambda x: (x + 1e4) - 1e4), [X[:1, :1] / 3], {})
     found = loss_of_float32(case, np.random.default_rng(seed))
     # 1e4 is rounded to a multiple of 2^-10; 1/3 is 341.33 of them, and moves by less than one of 1000.
     assert found == pytest.approx(2.0**-10 / 3, rel=0.02)
-    twice = Case("c", operation(composed=lambda x: (x + 1e4) - 1e4), [X[:1, :2] / 3], {})
+    twice = OperationCase("c", operation(composed=lambda x: (x + 1e4) - 1e4), [X[:1, :2] / 3], {})
     assert loss_of_float32(twice, np.random.default_rng(seed)) >= found
 
 

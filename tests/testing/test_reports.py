@@ -10,7 +10,6 @@ from check_cases import d_square, relu, square
 
 from minitransformer import Operation
 from minitransformer.testing import GradientError, examine, gradcheck
-from minitransformer.testing.gradcheck import GradientReport
 from minitransformer.testing.input_report import InputReport
 from minitransformer.testing.report import HEADLINES, Report
 
@@ -47,24 +46,25 @@ def test_the_power_is_that_of_a_report_which_found_nothing_wrong(verdict, subgra
     lines = str(report).splitlines()
     assert lines[0] == f"f{' (order 2)' * wrong}: {HEADLINES[verdict]}"
     assert lines[1:3] == ["  cause: a cause", *f"  {record}".splitlines()[:1]]
-    assert lines[-2:] == ["  outputs without a gradient: y", "  measured"]
+    assert lines[-2:] == ["  without a gradient: y", "  measured"]
     assert (f"  {report.power}" in lines) == known
 
 
 @pytest.mark.parametrize("verdict", ["right", "wrong", "kink", "undecided"])
 @pytest.mark.parametrize("detects", [None, 0.4, 0.6])
-def test_gradcheck_passes_if_the_gradient_is_right_and_a_wrong_one_would_be_found(verdict, detects):
+def test_a_check_passes_if_the_gradient_is_right_and_a_wrong_one_would_be_found(verdict, detects):
     records = [
         InputReport(name, (2,), comparisons=2, n_entries=2, size=1.0, one=error, together=error, worst_error=error)
         for name, error in (("x", 0.25), ("w", 0.5))
     ]
-    report = GradientReport("f", records, ["n"], detects, verdict, "a cause")
+    report = Report("f", verdict, "a cause", inputs=records, constants=["n"])
+    report.demand(detects)
     assert report.passed == (verdict == "right" and detects != 0.4)
     assert report.worst_error == 0.5
     assert (report.power is not None) == (verdict in ("right", "undecided"))
     assert ("detects=0.4" in str(report)) == (verdict == "right" and detects == 0.4)
     assert "  without a gradient: n" in str(report).splitlines()
-    assert GradientReport("f", [], []).worst_error == 0
+    assert Report("f", "right").worst_error == 0
 
 
 def test_the_second_order_moves_as_many_entries_as_the_first():

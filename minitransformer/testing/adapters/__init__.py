@@ -21,7 +21,7 @@ import numpy as np
 
 from minitransformer.autograd import Operation
 from minitransformer.testing.adapters.autograd import Autograd
-from minitransformer.testing.adapters.base import Adapter, Malformed, Mutates, Refuses, fresh
+from minitransformer.testing.adapters.base import Adapter, Malformed, fresh
 from minitransformer.testing.adapters.jax import Jax
 from minitransformer.testing.adapters.mygrad import MyGrad
 from minitransformer.testing.adapters.plain import Plain
@@ -29,7 +29,7 @@ from minitransformer.testing.adapters.pytorch import PyTorch
 from minitransformer.testing.adapters.tensors import Tensors, around_each_pass, forbid_writing
 from minitransformer.testing.layout import leaves, rebuild
 
-__all__ = ["Adapter", "Autograd", "Jax", "Malformed", "Mutates", "MyGrad", "Plain", "PyTorch", "Refuses", "Tensors"]
+__all__ = ["Adapter", "Autograd", "Jax", "Malformed", "MyGrad", "Plain", "PyTorch", "Tensors"]
 __all__ += ["around_each_pass", "find_adapter", "forbid_writing", "fresh"]
 
 LIBRARIES: tuple[Adapter, ...] = (PyTorch(), Jax(), MyGrad())

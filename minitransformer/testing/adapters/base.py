@@ -5,13 +5,13 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from minitransformer.arrays import Array
 from minitransformer.testing.dtypes import is_bfloat16
-from minitransformer.testing.layout import Malformed as Malformed
+from minitransformer.testing.report import Malformed as Malformed
 
 
 class Flat(Protocol):
@@ -30,23 +30,6 @@ class Flat(Protocol):
         """Return the gradients of the inputs, for one gradient of each argument."""
 
 
-class Mutates(Exception):
-    """A backward pass writes into the gradient of its output, which others may use."""
-
-    verdict: Literal["mutates"] = "mutates"
-
-
-class Refuses(ValueError):
-    """A function raises an error for inputs that have moved, so nothing can be measured; ``cause`` says which."""
-
-    def __init__(self, title: str, error: Exception) -> None:
-        self.cause = (
-            f"the function raises an error at inputs that have moved a little ({type(error).__name__}: {error}); check "
-            "a function that accepts all inputs nearby, such as one that normalises them itself"
-        )
-        super().__init__(f"{title}: {self.cause}")
-
-
 class Adapter(ABC):
     """Moves arrays between NumPy and a library, and runs the library's backward pass."""
 
@@ -54,6 +37,8 @@ class Adapter(ABC):
     """The package that the library is imported from."""
     why_no_second_order = ""
     """Why the backward pass cannot be differentiated; empty if it can."""
+    runs_as_it_is = False
+    """Whether ``vjp`` runs the function on the same arrays as a call does, so its value must be the same."""
 
     @abstractmethod
     def recognises(self, x: Any) -> bool:

@@ -25,6 +25,8 @@ class Plain(Adapter):
         The options of the function. The backward pass gets those that its signature takes.
     """
 
+    runs_as_it_is = True
+
     def __init__(self, backward: Callable[..., Any], options: dict[str, Any] | None = None) -> None:
         self.backward, self.options = backward, options or {}
 
