@@ -122,12 +122,13 @@ def measure_gradients(
     try:
         with np.errstate(all="ignore"):
             claimed = [np.asarray(claim, dtype=float) for claim in backward()]
-            report = compare(function, inputs, d_y, claimed)
+            report = compare(function, inputs, d_y, [np.where(np.isfinite(claim), claim, 0.0) for claim in claimed])
     except (ArithmeticError, ValueError):
         undefined = dict.fromkeys(inputs, np.asarray(np.nan))
         return Claim(undefined, undefined)
     # A claim that agrees within the error of the measurement is right.
-    expected = [each.differences if each.wrong else claim for each, claim in zip(report.inputs, claimed, strict=True)]
+    agree = [np.isfinite(claim).all() and not each.wrong for each, claim in zip(report.inputs, claimed, strict=True)]
+    expected = [c if fits else each.differences for each, c, fits in zip(report.inputs, claimed, agree, strict=True)]
     return Claim(dict(zip(inputs, claimed, strict=True)), dict(zip(inputs, expected, strict=True)))
 
 
