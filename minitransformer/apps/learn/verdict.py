@@ -318,7 +318,8 @@ def compare(
     largest = np.abs(d_output).argmax()
 
     def backward(saved: Any, d: np.ndarray) -> list[np.ndarray]:
-        scale = np.ravel(d)[largest] / np.ravel(d_output)[largest]  # the gradients are known for d_output only
+        # the gradients are known for d_output only, which may be 0
+        scale = np.ravel(d)[largest] / (np.ravel(d_output)[largest] or 1.0)
         return [scale * gradient for gradient in claimed]
 
     operation = Operation(lambda *arrays: (np.array(function(*arrays)), None), backward, name="exercise")
