@@ -27,10 +27,8 @@ from minitransformer.testing.case import Case
 from minitransformer.testing.claim import Claim
 from minitransformer.testing.comparison import MAX_ENTRIES, N_DIRECTIONS, compare_all
 from minitransformer.testing.dtypes import EPS
-from minitransformer.testing.input_report import require_sensible
-from minitransformer.testing.jumps import why_coarse
-from minitransformer.testing.low_precision import losses, widen
-from minitransformer.testing.report import CheckError, Report, Stop
+from minitransformer.testing.low_precision import losses, why_coarse, widen
+from minitransformer.testing.report import CheckError, Report, Stop, require_sensible
 from minitransformer.testing.second_order import backward_case, require_second_order
 from minitransformer.testing.verdicts import judge, judge_rounding
 

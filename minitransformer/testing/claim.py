@@ -13,10 +13,9 @@ from minitransformer.testing.adapters import Plain, Tensors
 from minitransformer.testing.case import Case, draw_cotangent, nearly_same, same_bits
 from minitransformer.testing.dtypes import Precision
 from minitransformer.testing.hidden import Hidden, where_not_finite
-from minitransformer.testing.input_report import at
 from minitransformer.testing.layout import Output, leaves
 from minitransformer.testing.measurement import Measurement
-from minitransformer.testing.report import Stop
+from minitransformer.testing.report import Stop, at
 
 ADDITIVE = 0.2
 """For the sum of two gradients of the output, its gradients may be off by this power of ε: rounding is not the same."""

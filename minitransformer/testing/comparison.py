@@ -10,8 +10,8 @@ import numpy as np
 from minitransformer.arrays import Array, to_numpy
 from minitransformer.testing.case import draw_direction
 from minitransformer.testing.claim import Claim
-from minitransformer.testing.input_report import InputReport
 from minitransformer.testing.measurement import UNCLEAR, Measurement
+from minitransformer.testing.report import InputReport
 from minitransformer.testing.steps import glance
 
 MAX_ENTRIES, N_DIRECTIONS = 256, 8

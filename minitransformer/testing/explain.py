@@ -11,9 +11,8 @@ from minitransformer.testing import causes
 from minitransformer.testing.claim import Claim
 from minitransformer.testing.comparison import compare_all
 from minitransformer.testing.dtypes import EPS
-from minitransformer.testing.input_report import InputReport
 from minitransformer.testing.measurement import UNCLEAR
-from minitransformer.testing.report import Stop
+from minitransformer.testing.report import InputReport, Stop
 
 INEXACT = 1e-4
 """Larger relative errors do not come from a solver that stops at a tolerance."""

@@ -16,9 +16,8 @@ from minitransformer.testing.adapters import Tensors
 from minitransformer.testing.case import Case, in_float64, is_float
 from minitransformer.testing.claim import Claim
 from minitransformer.testing.comparison import MAX_ENTRIES, N_DIRECTIONS, compare_all
-from minitransformer.testing.input_report import require_sensible
-from minitransformer.testing.measured_slope import Slope
-from minitransformer.testing.report import HEADLINES, CheckError, Report, Stop
+from minitransformer.testing.report import HEADLINES, CheckError, Report, Stop, require_sensible
+from minitransformer.testing.steps import Slope
 from minitransformer.testing.verdicts import judge
 
 GradientReport = Report

@@ -10,10 +10,8 @@ import numpy as np
 from minitransformer.arrays import Array
 from minitransformer.testing.case import Case, draw_direction
 from minitransformer.testing.dtypes import EPS
-from minitransformer.testing.measured_slope import Slope
-from minitransformer.testing.noise import BETWEEN, COARSEST, scatter
 from minitransformer.testing.slopes import N_STEPS, measure
-from minitransformer.testing.steps import first_step, glance, short
+from minitransformer.testing.steps import BETWEEN, COARSEST, Slope, first_step, glance, scatter, short
 
 OBVIOUS = 1e-3
 """A relative difference that a few steps more would not remove."""

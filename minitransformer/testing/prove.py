@@ -17,11 +17,10 @@ from minitransformer.arrays import Array, asarray, to_numpy, xp
 from minitransformer.autograd import Operation, Tensor
 from minitransformer.testing.adapters import fresh
 from minitransformer.testing.gradcheck import gradcheck
-from minitransformer.testing.input_report import Power
-from minitransformer.testing.measured_slope import relative_error
-from minitransformer.testing.report import Report
+from minitransformer.testing.report import Power, Report
 from minitransformer.testing.rounding import change, from_parts, loss_of_float32, sizes_of_terms
 from minitransformer.testing.rules import OperationCase, Result, keep_rules
+from minitransformer.testing.steps import relative_error
 
 COMPOSED_TOLERANCE = 1e-12
 """For float64: a few thousand roundings."""

@@ -1,10 +1,19 @@
 """The derivative of a function of one number at 0, measured by finite differences with several steps.
 
 The first step is about the best for a smooth function with a length scale of 1. Smaller ones follow until the errors
-of ``steps`` are small beside the slope and the claimed slope agrees. A claim is called wrong only after a look at the
-noise of the function (``noise``), at kinks (``kinks``) and between the steps (``between_steps``).
+of ``steps`` are small beside the slope and the claimed slope agrees. Functions of other precisions take the same
+measurement with their own ε: steps from ε^(1/5) down to about ε^(1/2).
 
-Functions of other precisions take the same measurement with their own ε: steps from ε^(1/5) down to about ε^(1/2).
+A claim is called wrong only after a look at three things:
+
+- the noise of the function (``steps``);
+- kinks: the slopes on both sides differ, and their difference does not shrink with h as that of a smooth function.
+  Every number between them is a subgradient. At a jump the slopes grow as h shrinks: there is no gradient;
+- what lies between the steps. The smallest one is that which still moves x: next to 1e8, numbers of float64 are 1.5e-8
+  apart, and x + h is x for any h below half of that. A function that turns more often looks like noise: between two
+  steps it does not run as a cubic polynomial through them. Then nothing is decided.
+
+Next: ``comparison.py``, which measures all entries.
 """
 
 from __future__ import annotations
@@ -14,12 +23,19 @@ from math import log2
 
 import numpy as np
 
-from minitransformer.testing.between_steps import settle
 from minitransformer.testing.dtypes import EPS
-from minitransformer.testing.kinks import find_kink, steps_closer
-from minitransformer.testing.measured_slope import Slope
-from minitransformer.testing.noise import scatter_of, smallest_change
-from minitransformer.testing.steps import SAFETY, Loss, Step, best_slope, first_step, take_step
+from minitransformer.testing.steps import (
+    COARSEST,
+    SAFETY,
+    Loss,
+    Slope,
+    Step,
+    best_slope,
+    first_step,
+    scatter_of,
+    smallest_change,
+    take_step,
+)
 
 FAR = 100.0
 """A claim is refuted by two measurements that are this many times farther from it than from each other."""
@@ -30,6 +46,22 @@ N_STEPS = 5
 """How many steps are tried, from the first one down to about the square root of ε."""
 MOST_SMALLER = 8
 """How many smaller steps are tried in a low precision before a claim is called wrong."""
+CLOSEST = 2.0**10
+"""A kink that is fewer roundings of the input away counts as one at the input."""
+ALIKE_SIDES = 0.25
+"""At a kink, slopes of a side differ by less than this part of the change there; at a jump, the rises do."""
+ROUNDINGS = 16.0
+"""By how many roundings of x those inside L may change L, at its measured slope."""
+RESOLVED = 64.0
+"""What turns within this many of the smallest steps may look like noise."""
+LOST = 20.0
+"""By how many roundings of its terms, or of numbers beside 1, L scatters where nothing cancels inside it."""
+STAIR = 4.0
+"""By how many of its smallest changes L scatters where these are rounding."""
+STAIRS = 4
+"""How many neighbours of x on each side are compared to see whether L stands still from one to the next."""
+TOO_SHORT = 12
+"""With this power of the scatter falls the length within which a claim lets L turn although rounding may explain it."""
 
 
 def measure(
@@ -150,3 +182,98 @@ def _refute(steps: list[Step], claimed: float) -> bool:
         return False
     before, last = steps[-2:]
     return FAR * abs(last.slope - before.slope) < abs(claimed - last.slope)
+
+
+def find_kink(steps: list[Step], noise: float) -> Slope | None:
+    """Return the slopes at a kink or jump, if the smallest steps above the rounding noise agree on one."""
+    steps = [s._replace(rounding=s.rounding + noise / s.h) for s in steps]
+    clear = [s for s in steps if 1e3 * s.rounding < max(abs(s.left), abs(s.right))][-3:]
+    if len(clear) < 3 or any(s.jump <= 64 * s.rounding + 1e-6 * (abs(s.left) + abs(s.right)) for s in clear):
+        return None
+    last, slopes = clear[-1], [(s.left, s.right) for s in clear]
+    if _agree(slopes):
+        sides = min(slopes[-1]), max(slopes[-1])
+        return Slope(last.slope, last.rounding, sides)  # the kink itself causes the other signs of an error
+    return Slope(float("inf"), 0.0) if _agree([(s.left * s.h, s.right * s.h) for s in clear]) else None
+
+
+def _agree(pairs: list[tuple[float, float]]) -> bool:
+    """Return whether the numbers of each side differ far less than the two sides of the last pair."""
+    (left, right), most = pairs[-1], ALIKE_SIDES * abs(pairs[-1][1] - pairs[-1][0])
+    return all(abs(one - left) < most and abs(other - right) < most for one, other in pairs)
+
+
+def steps_closer(loss: Loss, steps: list[Step], noise: float, eps: float, kink: Slope | None) -> list[Step] | None:
+    """Return steps too small to reach a kink or jump near x; None if it is at x, as far as rounding shows.
+
+    Steps that reach it are appended to the others.
+    """
+    least = steps[0].h * CLOSEST * eps / first_step(eps)
+    while True:
+        last = steps[-1]
+        size = abs(last.left) + abs(last.right)
+        if kink is None:
+            small = 1e-3 * size
+        else:
+            small = 0.5 * (kink.sides[1] - kink.sides[0] if kink.sides else max(s.jump for s in steps))
+        if 128 * (last.rounding + noise / last.h) >= max(small, last.jump):
+            return None
+        if kink is None and last.jump <= small:
+            return []
+        smaller = take_step(loss, last.h / 16, eps)
+        if last.jump <= small:
+            return [smaller]
+        if smaller.h < least:
+            return None
+        steps.append(smaller)
+
+
+def settle(
+    loss: Loss, steps: list[Step], claimed: float, tolerance: float, noise: float, eps: float, length: float
+) -> Slope:
+    """Return the best slope; if it contradicts the claim, only after a look between the points that it rests on.
+
+    A claim that differs by d may be right although L scatters by more than rounding explains, if L turns within
+    scatter / d, and so short a step moves nothing: then the error is infinite.
+    """
+    size, scatters = max(1.0, steps[0].rounding * steps[0].h / (8 * eps)), dict[float, float]()
+    stairs = STAIR * noise
+    while True:
+        slope = best_slope(steps, SAFETY, noise)
+        difference = abs(claimed - slope.value)
+        if not slope.disagreement(claimed, tolerance) > tolerance:
+            return slope
+        if slope.h in scatters:
+            scatter = scatters[slope.h]
+            explained = max(eps * max(COARSEST * size, ROUNDINGS * length * abs(slope.value)), stairs)
+            hidden = explained < scatter < RESOLVED * steps[-1].h * difference
+            hidden = hidden or _turns_below(loss, scatter, claimed, slope.value, eps * size, eps * length)
+            return slope._replace(error=float("inf")) if hidden else slope
+        scatter = scatter_of(loss, slope.h, known=next(s.values for s in steps if s.h == slope.h))
+        if eps > EPS:  # between stairs, a low precision stands still
+            scatter = max(scatter, scatter_of(loss, 4 * slope.h))
+        scatters[slope.h] = scatter
+        noise = max(noise, scatter)
+
+
+def _turns_below(loss: Loss, scatter: float, claimed: float, slope: float, rounding: float, spacing: float) -> bool:
+    """Return whether L may turn between the steps that were taken, so that a claim which they contradict is right.
+
+    With the claimed slope, L turns within scatter / difference. If that is less than the spacing of x, no step shows
+    it, but L differs from each number x to the next; where most of these values are equal, L rounds a sum inside.
+    Otherwise two steps in a row show the claimed slope, which noise does by a rare chance only.
+    """
+    difference, least = abs(claimed - slope), rounding + spacing * abs(slope)
+    within = scatter / (4 * difference) if 0 < difference < np.inf else 0.0
+    if not least < scatter < np.inf or not within:
+        return False
+    h, before = 2.0 ** round(log2(within)), False
+    if h < spacing * min(1.0, scatter / (LOST * least)) ** TOO_SHORT:
+        neighbours = [loss(n * spacing)[0] for n in range(-STAIRS, STAIRS + 1)]
+        return int(np.count_nonzero(np.diff(neighbours))) > STAIRS
+    while h >= spacing and rounding < h * difference / 3:
+        agrees = abs((loss(h)[0] - loss(-h)[0]) / (2 * h) - claimed) <= difference / 3
+        if agrees and (before or h < 2 * spacing):
+            return True
+        h, before = h / 2, agrees
+    return False

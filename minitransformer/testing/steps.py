@@ -10,22 +10,60 @@ rounding of its result; it shows in the fourth difference of the five values, wh
     L(h) - 4 L(h/2) + 6 L(0) - 4 L(-h/2) + L(-h)
 
 L stands for its change from L(0), which the caller computes entry by entry: L(0) is 0.
+
+If rounding inside L is so coarse that all five values may be equal, it shows in the first change of L as h grows:
+log(1 + x) near x = 1e-9 rises in steps of ε.
+
+Next: ``slopes.py``, which decides how many steps are taken.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import log2
-from typing import NamedTuple
+from math import isfinite, log2
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from minitransformer.arrays import Array
 from minitransformer.testing.dtypes import EPS
-from minitransformer.testing.measured_slope import Slope
 
 Loss = Callable[[float], tuple[float, float]]
 """``loss(t) -> (L, size)``: the change from L(0), and the sum of the absolute values of the terms that may change."""
 SAFETY = 4.0
 IRREGULAR = 12664785 / 2.0**24
 """A number with 24 binary digits, about 0.755."""
+COARSEST, COARSER_STAIRS, MOST_STAIRS = 2.0**16, 2.0**8, 4
+"""The most that rounding inside L moves L by, beside terms of size 1, in units of ε; so many times more in float64
+where terms cancel inside: then L has few values, at most so many from one step to its double."""
+BETWEEN = np.array([-64, -32, 0, 32, 64, -53, -11, 29, 47]) / 64
+"""Where L is compared with a cubic polynomial, in units of h: where a step knows it, and at other distances."""
+POWERS = np.vander(BETWEEN, 4)
+CUBIC = POWERS @ np.linalg.pinv(POWERS)
+"""The matrix that replaces values at these points by those of the nearest cubic polynomial."""
+
+
+class Slope(NamedTuple):
+    """A measured slope."""
+
+    value: float
+    """Infinite if the function jumps."""
+    error: float
+    """A bound on the truncation and rounding error of the value."""
+    sides: tuple[float, float] | None = None
+    """The lower and the higher of the slopes to the left and right, if there is a kink."""
+    h: float = 0.0
+    """The step."""
+    rounding: float = 0.0
+    """The part of the error that the rounding of L causes."""
+
+    def disagreement(self, claimed: float, tolerance: float) -> float:
+        """Return the relative error of a claim: above the tolerance it is wrong; infinite if it is not finite."""
+        if not isfinite(claimed) or not isfinite(self.value):
+            return float("inf")
+        low, high = self.sides or (self.value, self.value)
+        outside = max(low - claimed, claimed - high, 0.0)
+        return outside / max(abs(low), abs(high), abs(claimed), self.error / tolerance) if outside else 0.0
 
 
 class Step(NamedTuple):
@@ -102,3 +140,43 @@ def best_slope(steps: list[Step], safety: float = 1.0, noise: float = 0.0) -> Sl
         if all(abs(slope.value - other.value) <= slope.error + other.error for other in trusted):
             trusted.append(slope)
     return min(trusted, key=lambda slope: slope.error)
+
+
+def smallest_change(loss: Loss, step: float, eps: float) -> float:
+    """Return the smallest change that L shows up to this step, if rounding explains it: it is the noise in L."""
+    step = 2.0 ** round(log2(step))  # the least steps of another length would be rounded
+    farthest = 0 if eps <= EPS else 8  # a low precision hides changes at larger steps
+    for h in (step * 2.0**n for n in range(-40, farthest + 1)):
+        (high, size), (low, _) = loss(h), loss(-h)
+        if high != low:
+            change, most = abs(high - low), COARSEST * eps * max(1.0, size)
+            small = change <= most or (eps <= EPS and change <= COARSER_STAIRS * most and _is_stairs(loss, h))
+            if h > step and not small:
+                break
+            # A large change is a jump of L itself; in a low precision only if it is at x, not a short way off.
+            return change if small or (eps > EPS and h > 4 * eps**0.8 * step) else 0.0
+    return 4 * eps  # no change at all: among terms of size 1 it would be invisible
+
+
+def _is_stairs(loss: Loss, h: float) -> bool:
+    """Return whether L takes few values from h to 2 h, where h is the first step that changes it."""
+    return all(len({loss(side * h * n / 16)[0] for n in range(16, 33)}) <= MOST_STAIRS for side in (-1, 1))
+
+
+def scatter_of(loss: Loss, h: float, middle: float = 0.0, known: tuple[float, ...] = ()) -> float:
+    """Return how far L scatters about a cubic polynomial within h of the middle: rounding inside L, or missed turns."""
+    return float(scatter(np.array([*known, *(loss(middle + h * float(t))[0] for t in BETWEEN[len(known) :])])))
+
+
+def scatter(values: Array) -> Array:
+    """Return how far values at ``BETWEEN``, (9, ...), scatter about a cubic polynomial; 0 if some are not finite."""
+    with np.errstate(invalid="ignore"):
+        found = 2 * np.abs(values - CUBIC @ values).max(axis=0)
+    return np.asarray(np.where(np.isfinite(found), found, 0.0))
+
+
+def relative_error(a: Any, b: Any, floor: Any) -> Any:
+    """Return |a - b| / max(|a|, |b|, floor), entry by entry; 0 where a and b are equal."""
+    difference = np.where(np.equal(a, b), 0.0, np.abs(np.subtract(a, b)))
+    scale = np.maximum(np.maximum(np.abs(a), np.abs(b)), floor)
+    return np.where(difference == 0, 0.0, difference / np.where(scale == 0, 1.0, scale))

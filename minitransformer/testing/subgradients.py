@@ -30,8 +30,8 @@ import numpy as np
 from minitransformer.arrays import Array, to_numpy
 from minitransformer.testing.case import draw_cotangent
 from minitransformer.testing.dtypes import EPS
-from minitransformer.testing.input_report import InputReport
 from minitransformer.testing.measurement import Measurement
+from minitransformer.testing.report import InputReport
 from minitransformer.testing.slopes import measure
 
 SINGLE_PROCESS = 8

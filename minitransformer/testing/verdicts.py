@@ -11,10 +11,9 @@ from minitransformer.testing.claim import Claim
 from minitransformer.testing.comparison import errors_over_steps
 from minitransformer.testing.dtypes import EPS
 from minitransformer.testing.explain import likely_cause, outputs_at_fault
-from minitransformer.testing.input_report import InputReport, at
 from minitransformer.testing.low_precision import Loss
 from minitransformer.testing.measurement import UNCLEAR
-from minitransformer.testing.report import Entry, Report, Verdict
+from minitransformer.testing.report import Entry, InputReport, Report, Verdict, at
 from minitransformer.testing.subgradients import judge_ties
 
 

@@ -24,7 +24,7 @@ from minitransformer.autograd import Tensor, no_grad
 from minitransformer.decoding import Diverged
 from minitransformer.nn import Model, Transformer
 from minitransformer.override import override_in_this_thread
-from minitransformer.testing.measured_slope import relative_error
+from minitransformer.testing.steps import relative_error
 from minitransformer.tracing.editing import Editor, See, layout_of
 from minitransformer.tracing.edits import Edit, check_index, some
 from minitransformer.tracing.lines import Value

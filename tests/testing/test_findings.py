@@ -8,9 +8,10 @@ import pytest
 from check_cases import EXACT as X
 from check_cases import d_square, d_times, relu, square, times
 
-from minitransformer.testing import check, examine, explain, input_report, verdicts
-from minitransformer.testing.input_report import InputReport, Power
-from minitransformer.testing.measured_slope import Slope
+from minitransformer.testing import check, examine, explain, verdicts
+from minitransformer.testing import report as reports
+from minitransformer.testing.report import InputReport, Power
+from minitransformer.testing.steps import Slope
 
 ONES, F32 = np.ones((2, 3)), np.float32
 SLIGHT = np.float32([[1, 1.001, 1], [0.999, 1, 1]])
@@ -269,7 +270,7 @@ def test_the_power_of_several_inputs_is_that_of_the_worst(inputs, expected):
         InputReport("x", (2,), comparisons=2, n_entries=2, size=size, one=one, together=together)
         for size, one, together in inputs
     ]
-    assert input_report.power_of(records) == expected
+    assert reports.power_of(records) == expected
 
 
 def entered(*comparisons, shape=(4,), **fields):

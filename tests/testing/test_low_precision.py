@@ -11,8 +11,7 @@ from minitransformer.testing import examine
 from minitransformer.testing.adapters import Plain
 from minitransformer.testing.case import Case
 from minitransformer.testing.claim import Claim
-from minitransformer.testing.jumps import find_jump
-from minitransformer.testing.low_precision import _inner_rounding
+from minitransformer.testing.low_precision import _inner_rounding, find_jump
 
 in_float32 = partial(verdict, dtype=np.float32)
 

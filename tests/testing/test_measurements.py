@@ -8,24 +8,14 @@ import pytest
 from check_cases import EXACT as X
 from check_cases import d_square, square
 
-from minitransformer.testing import (
-    between_steps,
-    examine,
-    jumps,
-    kinks,
-    low_precision,
-    noise,
-    slopes,
-    steps,
-    subgradients,
-)
+from minitransformer.testing import examine, low_precision, slopes, steps, subgradients
 from minitransformer.testing.adapters import Plain
 from minitransformer.testing.case import Case
 from minitransformer.testing.causes import likely_cause
 from minitransformer.testing.claim import Claim
-from minitransformer.testing.input_report import InputReport
-from minitransformer.testing.measured_slope import Slope, relative_error
+from minitransformer.testing.report import InputReport
 from minitransformer.testing.rules import OperationCase
+from minitransformer.testing.steps import Slope, relative_error
 
 EPS = 2.0**-52
 FLOAT32, FLOAT16 = {"eps": 2.0**-23}, {"eps": 2.0**-10}
@@ -146,7 +136,7 @@ def test_a_slope_grows_as_its_function_does(name, power):
 
 
 def kink_of(loss, *powers, noise=0.0):
-    return kinks.find_kink([steps.take_step(lambda t: (loss(t), 1.0), 2.0**-n) for n in powers], noise)
+    return slopes.find_kink([steps.take_step(lambda t: (loss(t), 1.0), 2.0**-n) for n in powers], noise)
 
 
 def settled(loss, taken, length, size=1.0):
@@ -154,11 +144,11 @@ def settled(loss, taken, length, size=1.0):
     at_ends = (0, 1, 0.5, 2**-10, 2**-11)
     seen = [steps.take_step(lambda t: (taken(t), size), h) for h in (1.0, 2**-10)]
     between = lambda t: (taken(t) + loss * (abs(t) not in at_ends), size)  # noqa: E731
-    return np.isinf(between_steps.settle(between, seen, 1e9, 1e-8, 0.0, EPS, length).error)
+    return np.isinf(slopes.settle(between, seen, 1e9, 1e-8, 0.0, EPS, length).error)
 
 
 def turns(loss, scatter, claimed, slope):
-    return between_steps._turns_below(lambda t: (loss(t), 1.0), scatter, claimed, slope, 1e-9, 1.0)
+    return slopes._turns_below(lambda t: (loss(t), 1.0), scatter, claimed, slope, 1e-9, 1.0)
 
 
 def lost(t):
@@ -270,14 +260,16 @@ def test_where_an_answer_changes(name):
 @pytest.mark.parametrize("power", [-30, -29, -20, -10, -6, -5, -4])
 def test_the_height_of_the_steps_of_a_grid(power):
     """Relative to the largest value met, 1.28; smaller steps are those of float64, larger ones are no rounding."""
-    found = jumps.find_jump(claim_of(lambda x: np.floor(x / 2.0**power) * 2.0**power, d_square, np.array([1.25, 0.75])))
+    found = low_precision.find_jump(
+        claim_of(lambda x: np.floor(x / 2.0**power) * 2.0**power, d_square, np.array([1.25, 0.75]))
+    )
     assert found == pytest.approx(2.0**power / 1.25 if -30 < power < -4 else 0, rel=0.05)
 
 
 @pytest.mark.parametrize(("factor", "expected"), [(0.001, 1 / 0.75), (0.5, 1 / 0.75), (8, 0.1), (300, 1 / 375)])
 def test_the_height_of_a_step_is_relative_to_the_largest_entry_of_the_value(factor, expected):
     claim = claim_of(lambda x: np.floor(x * (factor, 1) * 1024) / 1024, d_square, np.array([1.25, 0.75]))
-    assert jumps.find_jump(claim) * 1024 == pytest.approx(expected, rel=0.01)
+    assert low_precision.find_jump(claim) * 1024 == pytest.approx(expected, rel=0.01)
 
 
 @pytest.mark.parametrize(("steepness", "jump"), [(24, 0), (30, 0), (33, 3.54e-4), (36, 2.35e-3), (51, 3.115e-3)])
@@ -288,13 +280,13 @@ def test_a_steep_part_is_no_jump_until_it_is_as_short_as_rounding(steepness, jum
         def ramp(x, x0=x0):
             return x + np.clip((x - x0) * 2.0**steepness, 0, 2.0**-8)
 
-        found = jumps.find_jump(claim_of(ramp, d_square, np.array([1.25])))
+        found = low_precision.find_jump(claim_of(ramp, d_square, np.array([1.25])))
         assert found == pytest.approx(jump if before == 1 else 0, rel=0.01)  # it is searched upwards only
 
 
 def test_nothing_jumps_in_no_entries_or_where_values_are_not_finite():
-    assert jumps.find_jump(claim_of(square, d_square, np.zeros((0, 2)))) == 0
-    assert jumps.find_jump(claim_of(lambda x: 1 / (x - 1.25 + (x == 1.25)), d_square, np.array([1.25]))) == 0
+    assert low_precision.find_jump(claim_of(square, d_square, np.zeros((0, 2)))) == 0
+    assert low_precision.find_jump(claim_of(lambda x: 1 / (x - 1.25 + (x == 1.25)), d_square, np.array([1.25]))) == 0
 
 
 @pytest.mark.parametrize(
@@ -307,21 +299,21 @@ def test_nothing_jumps_in_no_entries_or_where_values_are_not_finite():
     ],
 )  # fmt: skip
 def test_the_smallest_change_is_the_height_of_a_stair_that_rounding_explains(power, size, eps, expected):
-    found = noise.smallest_change(lambda t: (stairs(2.0**-power)(t), size), 2.0**-10, eps)
+    found = steps.smallest_change(lambda t: (stairs(2.0**-power)(t), size), 2.0**-10, eps)
     assert found == pytest.approx(expected, abs=0)
 
 
 @pytest.mark.parametrize(("middle", "expected"), [(0.0, 0.8978), (1.0, 1.081), (1.5, 1.07)])
 def test_scatter_is_twice_the_largest_distance_from_a_cubic_polynomial(middle, expected):
-    assert noise.scatter_of(lambda t: (float(abs(t - 1) > 0.375), 1.0), 1.0, middle) == pytest.approx(
+    assert steps.scatter_of(lambda t: (float(abs(t - 1) > 0.375), 1.0), 1.0, middle) == pytest.approx(
         expected, rel=1e-3
     )
-    t = middle + noise.BETWEEN
+    t = middle + steps.BETWEEN
     y = (np.abs(t - 1) > 0.375).astype(float)
     distance = np.abs(y - np.polyval(np.polyfit(t, y, 3), t)).max()
     assert expected == pytest.approx(2 * distance, rel=1e-3)
-    assert noise.scatter_of(lambda t: (np.inf, 1.0), 1.0) == 0
-    assert noise.scatter_of(lambda t: (cubic(t), 1.0), 1.0, middle) < 1e-13
+    assert steps.scatter_of(lambda t: (np.inf, 1.0), 1.0) == 0
+    assert steps.scatter_of(lambda t: (cubic(t), 1.0), 1.0, middle) < 1e-13
 
 
 @pytest.mark.parametrize(
@@ -395,8 +387,8 @@ def test_what_scatters_less_than_64_of_the_smallest_steps_may_turn_between_them(
     def loss(t):
         return float(abs(t) not in (0, 1, 1 / 2, 2**-10, 2**-11)), 1.0
 
-    taken, scatter = [steps.take_step(loss, h) for h in (1.0, 2**-10)], noise.scatter_of(loss, 1.0)
-    found = between_steps.settle(loss, taken, times * scatter, 1e-8, 0.0, EPS, 1.0)
+    taken, scatter = [steps.take_step(loss, h) for h in (1.0, 2**-10)], steps.scatter_of(loss, 1.0)
+    found = slopes.settle(loss, taken, times * scatter, 1e-8, 0.0, EPS, 1.0)
     assert (found.h, found.error) == (1.0, pytest.approx(error * scatter))
 
 

@@ -10,8 +10,7 @@ from check_cases import d_square, relu, square
 
 from minitransformer import Operation
 from minitransformer.testing import GradientError, examine, gradcheck
-from minitransformer.testing.input_report import InputReport
-from minitransformer.testing.report import HEADLINES, Report
+from minitransformer.testing.report import HEADLINES, InputReport, Report
 
 pytestmark = pytest.mark.numpy_only("the digits that are printed")
 
