@@ -16,10 +16,10 @@ import numpy as np
 
 from minitransformer.arrays import Array, operand, to_numpy, xp
 from minitransformer.autograd import Operation, Tensor
-from minitransformer.testing.adapters import Adapter, Malformed, fresh
+from minitransformer.testing.adapters import Adapter, fresh
 from minitransformer.testing.dtypes import EPS, Precision, precision_of
 from minitransformer.testing.layout import Output, align, is_inexact, join, leaves, rebuild, split
-from minitransformer.testing.report import Refuses
+from minitransformer.testing.report import Malformed, Refuses
 
 MOST_LOST = 1 / 4
 """A step of which rounding takes more than this part says nothing."""
@@ -241,16 +241,16 @@ class Case:
         flat = FlatFunction(self, output)
         found = self.adapter.vjp(flat, wrapped, self.moving_leaves, d_leaves)
         gradients: dict[int, Array | None] = {}
-        for n in self.moving_leaves:
+        for n, d_leaf in zip(self.moving_leaves, found, strict=True):
             places, (name, _) = self.places[n], self.leaves[n]
-            if found[n] is None:
+            if d_leaf is None:
                 gradients.update(dict.fromkeys(places))
                 continue
             label = f"the gradient of {name}"
             try:
-                gradient = self.adapter.to_numpy(found[n])
+                gradient = self.adapter.to_numpy(d_leaf)
             except Malformed:
-                raise Malformed(f"{label} is of type {type(found[n]).__name__}; return an array") from None
+                raise Malformed(f"{label} is of type {type(d_leaf).__name__}; return an array") from None
             if not is_inexact(np.asarray(gradient)):
                 raise Malformed(f"{label} is of type {gradient.dtype}; return floating-point numbers")
             if gradient.dtype.kind == "c" and len(places) == 1:

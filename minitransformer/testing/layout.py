@@ -20,7 +20,7 @@ import numpy as np
 
 from minitransformer.arrays import Array
 from minitransformer.testing.dtypes import Precision, precision_of
-from minitransformer.testing.report import Malformed as Malformed
+from minitransformer.testing.report import Malformed
 
 
 def leaves(value: Any, name: str = "") -> list[tuple[str, Any]]:

@@ -40,7 +40,7 @@ def backward_case(claim: Claim, second: Callable[..., Any] | None) -> Case:
         wrapped, d_y = ([leaf for _, leaf in leaves(x)] for x in (arguments[:-1], arguments[-1]))
         d_outputs = [d_y[n] for n in output.kept]
         found = adapter.vjp(FlatFunction(case, output), wrapped, case.moving_leaves, d_outputs)
-        return {case.leaves[n][0]: found[n] for n in case.moving_leaves}
+        return {case.leaves[n][0]: gradient for n, gradient in zip(case.moving_leaves, found, strict=True)}
 
     function = of_library if second is None else of_arrays
     function.__name__ = f"the backward pass of {case.name}"

@@ -5,7 +5,8 @@ from collections import OrderedDict, namedtuple
 import numpy as np
 import pytest
 
-from minitransformer.testing.layout import Malformed, Output, align, join, leaves, rebuild, split
+from minitransformer.testing.layout import Output, align, join, leaves, rebuild, split
+from minitransformer.testing.report import Malformed
 
 Pair = namedtuple("Pair", "left right")
 A, B, C = np.arange(6.0).reshape(2, 3), np.array([1.5, -2.0]), np.array(7.0)

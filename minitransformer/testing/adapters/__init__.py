@@ -1,13 +1,4 @@
-"""Libraries of arrays whose functions can be checked; each adapter is one short file.
-
-====================  =======================================================================
-``plain.py``          functions of arrays with a backward pass of their own: NumPy, CuPy
-``tensors.py``        functions of this project's tensors
-``pytorch.py``        functions of PyTorch tensors
-``jax.py``            functions of JAX arrays
-``mygrad.py``         functions of MyGrad tensors
-``autograd.py``       functions of NumPy arrays, differentiated by HIPS autograd
-====================  =======================================================================
+"""Libraries of arrays whose functions can be checked: ``ours.py`` and ``others.py``; ``base.py`` says what each needs.
 
 A library is recognised by its arrays, among the inputs or as the value, so none of them is imported here.
 """
@@ -20,17 +11,13 @@ from typing import Any
 import numpy as np
 
 from minitransformer.autograd import Operation
-from minitransformer.testing.adapters.autograd import Autograd
-from minitransformer.testing.adapters.base import Adapter, Malformed, fresh
-from minitransformer.testing.adapters.jax import Jax
-from minitransformer.testing.adapters.mygrad import MyGrad
-from minitransformer.testing.adapters.plain import Plain
-from minitransformer.testing.adapters.pytorch import PyTorch
-from minitransformer.testing.adapters.tensors import Tensors, around_each_pass, forbid_writing
+from minitransformer.testing.adapters.base import Adapter, fresh
+from minitransformer.testing.adapters.others import Autograd, Jax, MyGrad, PyTorch
+from minitransformer.testing.adapters.ours import Plain, Tensors, around_each_pass
 from minitransformer.testing.layout import leaves, rebuild
 
-__all__ = ["Adapter", "Autograd", "Jax", "Malformed", "MyGrad", "Plain", "PyTorch", "Tensors"]
-__all__ += ["around_each_pass", "find_adapter", "forbid_writing", "fresh"]
+__all__ = ["Adapter", "Autograd", "Jax", "MyGrad", "Plain", "PyTorch", "Tensors"]
+__all__ += ["around_each_pass", "find_adapter", "fresh"]
 
 LIBRARIES: tuple[Adapter, ...] = (PyTorch(), Jax(), MyGrad())
 

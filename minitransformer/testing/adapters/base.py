@@ -5,29 +5,16 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from minitransformer.arrays import Array
 from minitransformer.testing.dtypes import is_bfloat16
-from minitransformer.testing.report import Malformed as Malformed
+from minitransformer.testing.report import Malformed
 
-
-class Flat(Protocol):
-    """A function of arrays, which returns a list of arrays, whatever structures the user's function has."""
-
-    def __call__(self, *inputs: Any) -> list[Any]:
-        """Return the arrays in the function's value that have a gradient."""
-
-    def arguments(self, inputs: Sequence[Any]) -> list[Any]:
-        """Return the arguments of the user's function."""
-
-    def d_value(self, d_outputs: Sequence[Any]) -> Any:
-        """Return gradients of the outputs in the structure of the function's value."""
-
-    def gradients(self, found: Sequence[Any]) -> list[Any]:
-        """Return the gradients of the inputs, for one gradient of each argument."""
+if TYPE_CHECKING:
+    from minitransformer.testing.case import FlatFunction as Flat
 
 
 class Adapter(ABC):
@@ -44,9 +31,9 @@ class Adapter(ABC):
     def recognises(self, x: Any) -> bool:
         """Return whether a value is an array of this library."""
 
-    @abstractmethod
     def to_numpy(self, x: Any) -> Array:
         """Return an array of this library, or a value of the function, as a NumPy array; bfloat16 as float32."""
+        return as_array(x)
 
     @abstractmethod
     def like(self, array: Array, x: Any) -> Any:
@@ -58,7 +45,7 @@ class Adapter(ABC):
 
     @abstractmethod
     def vjp(self, function: Flat, inputs: Sequence[Any], moving: Sequence[int], d_outputs: Sequence[Any]) -> list[Any]:
-        """Return the gradient of each input, or None, for one gradient of each output.
+        """Return the gradient of each moving input, or None, for one gradient of each output.
 
         The gradient of a complex x is dL/dRe(x) + i dL/dIm(x), of outputs as of inputs. A library that returns the
         complex conjugate of that also takes it: conjugate both. If the library differentiates backward passes, this
@@ -71,16 +58,16 @@ def library_of(x: Any) -> str:
     return type(x).__module__.partition(".")[0]
 
 
-def as_array(value: Any, what: str) -> Array:
+def as_array(value: Any) -> Array:
     """Return a value as a NumPy array; raise ``Malformed`` if it is not one."""
     if hasattr(value, "dtype") or isinstance(value, float | int | complex):
         return np.asarray(value, np.float32 if is_bfloat16(value) else None)
-    raise Malformed(f"{what} is of type {type(value).__name__}; return an array")
+    raise Malformed(f"the value is of type {type(value).__name__}; return an array")
 
 
-def conjugate(x: Any) -> Any:
-    """Return the complex conjugate, which JAX calls the gradient; a real array itself."""
-    return x.conjugate() if np.iscomplexobj(x) else x
+def in_short(array: Array, x: Any) -> Array:
+    """Return an array on the host in bfloat16 if it holds the numbers of such an x."""
+    return array.astype(x.dtype) if is_bfloat16(x) and array.dtype == np.float32 else array
 
 
 def fresh(value: Any) -> Any:
