@@ -169,7 +169,7 @@ def tied(k):
     claim = claim_of(lambda x: np.abs(x[:1] - x[1:]), lambda x, d: d * np.array([0.5, k - 0.5]), np.ones(2))
     record = InputReport("x", (2,))
     record.enter(0, Slope(0, 0.0, (-1, 1)), 1e-3, (0,))
-    return subgradients._is_subgradient(claim, {0: record})[0]
+    return subgradients.Nearby(claim, {0: record}).is_average()[0]
 
 
 def linear(size):
@@ -177,12 +177,13 @@ def linear(size):
         return x[:1] + x[1:] + size * np.minimum(np.abs(x[:1]), np.abs(x[1:]))
 
     record = InputReport("x", (2,), differences=np.ones(2), largest=1.0)
-    return subgradients._is_linear(claim_of(bent, lambda x, d: d * np.ones(2), np.zeros(2)), {0: record})
+    claim = claim_of(bent, lambda x, d: d * np.ones(2), np.zeros(2))
+    return subgradients.Nearby(claim, {0: record}).is_linear()
 
 
 def off(difference):
     record = InputReport("x", (2,), largest=2.0, differences=np.array([2.0, 1.0]))
-    return bool(subgradients._off(np.array([2.0, 1 + difference]), record))
+    return bool(subgradients.entries_off(np.array([2.0, 1 + difference]), record))
 
 
 def caused(found, **arguments):
