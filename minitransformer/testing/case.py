@@ -30,28 +30,9 @@ HIDES = 2.0**16
 class Case:
     """A function of any library's arrays as one of real arrays, with one real vector as its value (see ``layout``).
 
-    Parameters
-    ----------
-    checker : str
-        The name of the check, for messages.
-    function : callable
-        The function.
-    inputs : sequence
-        Its positional arguments.
-    options : dict
-        Its other arguments.
-    names : sequence of str or None
-        The names of the arguments; by default those of the parameters of the function, and numbers where they are not
-        known.
-    adapter : Adapter
-        The library whose arrays the function takes.
-
-    Raises
-    ------
-    TypeError
-        If the inputs are one array instead of a sequence of them.
-    ValueError
-        If there is not one name for each input, or no input has a gradient.
+    Without ``names``, the arguments have those of the function's parameters, and numbers where they are not known. The
+    name of the ``checker`` is for messages. A TypeError says that the inputs are one array instead of a sequence of
+    them, a ValueError that there is not one name for each, or that none has a gradient.
     """
 
     output_name = "y"
@@ -232,11 +213,6 @@ class Case:
         """Return the gradient of each real input in float64, or None, and the value that was computed for it.
 
         ``wrapped`` and ``d_leaves`` are leaves.
-
-        Raises
-        ------
-        Malformed
-            If a gradient is none.
         """
         flat = FlatFunction(self, output)
         found = self.adapter.vjp(flat, wrapped, self.moving_leaves, d_leaves)
@@ -261,15 +237,7 @@ class Case:
 
 
 class FlatFunction:
-    """A function of the leaves of the inputs, which returns those leaves of the value that have a gradient.
-
-    Parameters
-    ----------
-    case : Case
-        The function.
-    output : Output
-        Its value.
-    """
+    """A case as a function of the leaves of its inputs; it returns those leaves of the value that have a gradient."""
 
     def __init__(self, case: Case, output: Output) -> None:
         self.case, self.output, self.value = case, output, None

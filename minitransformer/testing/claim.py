@@ -31,24 +31,12 @@ TRIES = 3
 class Claim(Measurement):
     """The gradients of L = Σ d_output y that a backward pass claims, in float64 on the host.
 
-    Parameters
-    ----------
-    case : Case
-        The function and its inputs.
-    rng : numpy.random.Generator
-        Draws ``d_output`` and what is measured.
-    d_output : array, or tuple, list or dict of arrays, optional
-        The gradient of the output, in its structure; drawn by default.
-    allowed : float
-        The relative error of a gradient that is accepted, even if rounding does not explain it.
-    quick : bool
-        Whether the backward pass runs only once: then its rounding is an error, and it may differ from call to call.
+    Without a ``d_output``, which has the structure of the output, one is drawn. A relative error is ``allowed`` even if
+    rounding does not explain it. A ``quick`` claim runs the backward pass only once: then its rounding is an error, and
+    it may differ from call to call.
 
-    Raises
-    ------
-    Stop
-        If the function or its backward pass is not deterministic, not finite, writes into an argument, or returns
-        anything but arrays of floating-point numbers of the right shape.
+    The check stops if the function or its backward pass is not deterministic, not finite, writes into an argument, or
+    returns anything but arrays of floating-point numbers of the right shape.
     """
 
     def __init__(

@@ -24,15 +24,10 @@ NUMPY = np.__file__.removesuffix("__init__.py")
 
 
 class Hidden:
-    """The arrays and numbers that functions capture.
+    """The arrays and numbers that functions capture; None is no function.
 
     They stand in closures, globals that a function names, defaults, ``functools.partial``, and attributes of
     objects, such as the parameters of a PyTorch module.
-
-    Parameters
-    ----------
-    *functions : callable or None
-        The functions; None is left out.
     """
 
     def __init__(self, *functions: Any) -> None:

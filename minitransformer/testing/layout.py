@@ -92,21 +92,9 @@ def join(parts: Sequence[Any]) -> Any:
 
 
 class Output:
-    """The value of a function as one real vector.
+    """The value of a function as one real vector; ``Malformed`` says that it cannot be one.
 
-    Parameters
-    ----------
-    value : array, or tuple, list or dict of values
-        What the function returned, in its library.
-    to_numpy : callable
-        Returns an array of the library on the host.
-    root : str
-        The name of the value, from which those of the leaves are made.
-
-    Raises
-    ------
-    Malformed
-        If it holds something that is no array, or no array has a gradient.
+    The names of its leaves begin with the ``root``; ``to_numpy`` returns an array of the library on the host.
     """
 
     def __init__(self, value: Any, to_numpy: Callable[[Any], Array], root: str = "y") -> None:
@@ -197,10 +185,7 @@ class Output:
     def read(self, d_output: Any, to_numpy: Callable[[Any], Array]) -> Array:
         """Return a gradient of the output in the function's structure as a vector; None counts as 0.
 
-        Raises
-        ------
-        ValueError
-            If a structure or a shape differs from that of the output.
+        A ValueError says that a structure or a shape differs from that of the output.
         """
         try:
             found = align(self.value, d_output, "d_output")

@@ -7,7 +7,7 @@ they may differ only by rounding; the module `rounding` measures by how much.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -157,11 +157,13 @@ def prove(
     checks |= {"max_entries": COMPOSED_ENTRIES, "n_directions": 0}
     composed = composed_numeric = None
     if operation.composed is not None:
-        composed = _compare_composed(case, result, rng)
+        output, theirs = from_parts(case, result)
+        composed = Way("hand-written against composed")
+        other = Result(output.data, result.d_output, theirs)
+        _agree(case, composed, result, other, sizes_of_terms(case, result, rng), COMPOSED_TOLERANCE)
         errors = _errors(_check(case, "composed", operation.composed, checks))
         composed_numeric = Way("composed against finite differences", errors)
-    narrow = _compare_float32(case, result, rng)
-    return Proof(operation.name, hand_written, composed, composed_numeric, narrow, found.power)
+    return Proof(operation.name, hand_written, composed, composed_numeric, _in_float32(case, result, rng), found.power)
 
 
 _finite = Operation(lambda y: (xp.where(y == -xp.inf, 0, y), None), lambda saved, d_y: (d_y,), name="finite")
@@ -182,29 +184,46 @@ def _check(case: OperationCase, form: str, function: Callable[..., Tensor], chec
     return gradcheck(finite, case.arrays, **checks)
 
 
-def _compare_composed(case: OperationCase, result: Result, rng: np.random.Generator) -> Way:
-    """Compare the hand-written passes with the composed form."""
-    way = Way("hand-written against composed")
-    output, theirs = from_parts(case, result)
-    pairs = [("the value", "value", to_numpy(result.value), to_numpy(output.data))]
-    pairs += [(case.label(i), case.names[i], to_numpy(g), to_numpy(theirs[i])) for i, g in result.gradients.items()]
-    for sizes in sizes_of_terms(case, result, rng):
-        errors = [relative_error(*_numbers(a, b), size) for (*_, a, b), size in zip(pairs, sizes, strict=True)]
-        if all(np.max(found, initial=0.0) <= COMPOSED_TOLERANCE for found in errors):
+def _agree(
+    case: OperationCase,
+    way: Way,
+    ours: Result,
+    theirs: Result,
+    tries: Iterable[list[Array]],
+    tolerance: float,
+    lost: Callable[[], float] | None = None,
+) -> None:
+    """Record how far two results differ, relative to the sizes of the terms that were added up.
+
+    If rounding may be ``lost`` from the value, each array is compared with its largest entry: the rounding of an entry
+    may come from larger neighbours. An AssertionError says that they differ by more than the tolerance.
+    """
+    named = [("the value", "value", ours.value, theirs.value)]
+    named += [(case.label(i), case.names[i], g, theirs.gradients[i]) for i, g in ours.gradients.items()]
+    numbers = [_numbers(to_numpy(a).astype(np.float64), to_numpy(b)) for *_, a, b in named]
+    for found in tries:
+        sizes = found
+        if lost is not None:
+            pairs = zip(numbers, found, strict=True)
+            sizes = [np.full(b.shape, np.maximum(np.abs(b), size).max(initial=0.0)) for (_, b), size in pairs]
+        errors = [relative_error(*both, size) for both, size in zip(numbers, sizes, strict=True)]
+        if all(np.max(error, initial=0.0) <= tolerance for error in errors):
             break
-    for (label, name, a, b), found, size in zip(pairs, errors, sizes, strict=True):
-        way.errors[name] = float(np.max(found, initial=0.0))
-        if not way.errors[name] <= COMPOSED_TOLERANCE:  # NaN is wrong too
-            index = np.unravel_index(int(np.argmax(np.nan_to_num(found, nan=np.inf))), found.shape)
+    if lost is not None and not np.max(errors[0], initial=0.0) <= tolerance:
+        sizes[0] = np.maximum(sizes[0], lost() / tolerance)
+        errors[0] = relative_error(*numbers[0], sizes[0])
+    for (label, name, *_), (a, b), error, size in zip(named, numbers, errors, sizes, strict=True):
+        way.errors[name] = float(np.max(error, initial=0.0))
+        if not way.errors[name] <= tolerance:  # NaN is wrong too
+            index = np.unravel_index(int(np.argmax(np.nan_to_num(error, nan=np.inf))), error.shape)
+            one, other = way.title.split(" against ")
+            how = "written by hand" if lost is None else f"in {one}"
             raise AssertionError(
-                f"{case.title}: {label} written by hand differs from the composed form "
-                f"at {[int(n) for n in index]}\n"
-                f"    hand-written    {a[index]: .17g}\n"
-                f"    composed        {b[index]: .17g}\n"
-                f"    relative error  {found[index]: .2g}, allowed {COMPOSED_TOLERANCE:g} "
-                f"(of terms of size {size[index]:.2g})"
+                f"{case.title}: {label} {how} differs from {other} at {[int(n) for n in index]}\n"
+                f"    {one:<14}  {a[index]: .17g}\n"
+                f"    {other:<14}  {b[index]: .17g}\n"
+                f"    relative error  {error[index]: .2g}, allowed {tolerance:g} (of terms of size {size[index]:.2g})"
             )
-    return way
 
 
 def _numbers(a: Array, b: Array) -> tuple[Array, Array]:
@@ -213,53 +232,30 @@ def _numbers(a: Array, b: Array) -> tuple[Array, Array]:
     return np.where(same, 0.0, a), np.where(same, 0.0, b)
 
 
-def _compare_float32(case: OperationCase, result: Result, rng: np.random.Generator) -> Way | None:
+def _in_float32(case: OperationCase, result: Result, rng: np.random.Generator) -> Way | None:
     """Check that float32 stays float32 and, for inputs that are not too large, agrees with float64."""
     narrow = [x.astype(np.float32) if i in case.moving else x for i, x in enumerate(case.arrays)]
     d_narrow = result.d_output.astype(np.float32)
     value, saved = case.forward(narrow)
     case.require(value.dtype == np.float32, f"float32 inputs gave a value of type {value.dtype}")
-    gradients = case.backward(saved, d_narrow)
-    for i in case.moving:
-        found = gradients[i]
-        case.require(
-            found is None or found.dtype == np.float32,
-            f"{case.label(i)} is of type {found.dtype if found is not None else None} for inputs of float32",
-        )
-    moving = [to_numpy(case.arrays[i]) for i in case.moving]
+    gradients = {i: g for i, g in enumerate(case.backward(saved, d_narrow)) if i in case.moving and g is not None}
+    for i, g in gradients.items():
+        case.require(g.dtype == np.float32, f"{case.label(i)} is of type {g.dtype} for inputs of float32")
+    moving = [case.inputs[i] for i in case.moving]
     if max(float(np.abs(x[np.isfinite(x)]).max(initial=0.0)) for x in moving) > FLOAT32_LARGEST:
         return None
     # float64 starts from the rounded inputs, so that only the rounding inside the operation is compared.
     wide = OperationCase("prove", case.function, narrow, case.options, case.names)
     d_wide = d_narrow.astype(np.float64)
     wide_value, wide_saved = wide.forward(wide.arrays)
-    wide_gradients = wide.backward(wide_saved, d_wide)
-    known = {i: wide_gradients[i] for i in case.moving}
-    exact = Result(asarray(wide_value), d_wide, {i: g for i, g in known.items() if g is not None})
+    wide_gradients = {i: g for i, g in enumerate(wide.backward(wide_saved, d_wide)) if i in gradients and g is not None}
+    exact = Result(asarray(wide_value), d_wide, wide_gradients)
     way = Way("float32 against float64")
-    labels = [("the value", "value"), *((case.label(i), case.names[i]) for i in exact.gradients)]
-    pairs = [(value, exact.value), *((gradients[i], g) for i, g in exact.gradients.items())]
-    numbers = [_numbers(to_numpy(ours).astype(np.float64), to_numpy(theirs)) for ours, theirs in pairs]
-    for sizes in sizes_of_terms(wide, exact, rng):
-        # One scale for the whole array: the rounding of an entry may come from larger neighbours.
-        terms = [np.maximum(np.abs(b), size) for (_, b), size in zip(numbers, sizes, strict=True)]
-        scales = [float(np.max(term, initial=0.0)) for term in terms]
-        errors = [_worst(*both, scale) for both, scale in zip(numbers, scales, strict=True)]
-        if max(errors) <= FLOAT32_TOLERANCE:
-            break
-    if not errors[0] <= FLOAT32_TOLERANCE and case.function.composed is not None:
+
+    def lost() -> float:
         # log(1 + 1e-9), for example, is 0 in float32 in any form: the composed form's error is allowed
-        lost = MORE_LOST * loss_of_float32(wide, rng) / FLOAT32_TOLERANCE
-        errors[0] = _worst(*numbers[0], max(scales[0], lost))
-    for (label, name), error in zip(labels, errors, strict=True):
-        way.errors[name] = error
-        case.require(
-            error <= FLOAT32_TOLERANCE,
-            f"{label} in float32 differs from float64 by {error:.2g} of its size, allowed {FLOAT32_TOLERANCE:g}",
-        )
+        return MORE_LOST * loss_of_float32(wide, rng) if case.function.composed is not None else 0.0
+
+    ours = Result(value, d_narrow, {i: gradients[i] for i in wide_gradients})
+    _agree(case, way, ours, exact, sizes_of_terms(wide, exact, rng), FLOAT32_TOLERANCE, lost)
     return way
-
-
-def _worst(a: Array, b: Array, scale: float) -> float:
-    """Return the largest difference of two arrays, relative to them and to a scale."""
-    return float(np.max(relative_error(a, b, scale), initial=0.0))

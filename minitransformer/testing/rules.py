@@ -24,13 +24,7 @@ class Result:
 
 
 class OperationCase(Case):
-    """An operation with inputs in float64: the two passes that are written by hand, and the composed form.
-
-    Parameters
-    ----------
-    checker, function, inputs, options, names
-        As in ``Case``.
-    """
+    """An operation with inputs in float64: the two passes that are written by hand, and the composed form."""
 
     def __init__(
         self,

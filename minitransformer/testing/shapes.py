@@ -47,19 +47,8 @@ class Inputs(NamedTuple):
 def inputs_in(signature: str) -> Inputs:
     """Return the arrays of a signature such as ``"(..., T, D), (D, 3), D >= 1"``; their names are their numbers.
 
-    Parameters
-    ----------
-    signature : str
-        The shape of each array in brackets, then the smallest sizes where 0 is not allowed.
-
-    Returns
-    -------
-    Inputs
-
-    Raises
-    ------
-    ValueError
-        If a part of the signature is neither.
+    It has the shape of each array in brackets, then the smallest sizes where 0 is not allowed. A ValueError names a
+    part that is neither.
     """
     found = Inputs({}, [], {})
     for part in (part.strip() for part in re.split(r",(?![^(]*\))", signature)):
@@ -80,21 +69,9 @@ def inputs_in(signature: str) -> Inputs:
 
 
 def inputs_of(operation: Operation) -> Inputs:
-    """Return the arrays of an operation as the docstring of its ``forward`` states them.
+    """Return the arrays of an operation as the numpydoc docstring of its ``forward`` states them.
 
-    Parameters
-    ----------
-    operation : Operation
-        Its ``forward`` has a numpydoc docstring.
-
-    Returns
-    -------
-    Inputs
-
-    Raises
-    ------
-    LookupError
-        If an input is not a floating-point array, or its shape is not stated.
+    A LookupError names an input that is not a floating-point array, or whose shape is not stated.
     """
     section = re.search(r"^Parameters\n-+\n(.*?)(?=^\w+\n-+\n|\Z)", operation.__doc__ or "", re.MULTILINE | re.DOTALL)
     found = Inputs({}, [], {})

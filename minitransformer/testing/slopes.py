@@ -76,29 +76,10 @@ def measure(
 ) -> Slope:
     """Measure the slope of a function of one number at 0, with the best step.
 
-    Parameters
-    ----------
-    loss : callable
-        ``loss(t) -> (L, size)``: the change from L(0), and the sum of the absolute values of the terms that may change;
-        infinite if rounding hides the step t.
-    step : float
-        The first h, with few digits; it is made smaller until the measurement is good enough.
-    claimed : float
-        The claimed slope. It only decides how many steps are tried: all of them if it disagrees.
-    tolerance : float
-        The relative error that a good measurement stays below.
-    smooth : bool
-        Whether the function is known to have no narrow flank near 0, so that two steps can show that a claim is wrong.
-    eps : float
-        The precision in which L is computed; that of float64 by default.
-    enough : int
-        After this many steps, a good measurement ends the search even if the claim disagrees.
-    noise_inside : callable
-        Returns a noise of L that these steps may not show; called only before a claim is called wrong.
-
-    Returns
-    -------
-    Slope
+    The first ``step`` has few digits; it is made smaller until the error is below the ``tolerance`` and the claim
+    agrees. After ``enough`` steps a good measurement ends the search even if it does not. If the function is known to
+    be ``smooth``, with no narrow flank near 0, two steps can show that a claim is wrong. ``noise_inside`` returns a
+    noise of L that these steps may not show; it is called only before a claim is called wrong.
     """
     steps: list[Step] = []
     shrink = 2.0 ** -max(1, round(0.075 * -log2(eps)))  # 1/16 in float64, 1/4 in float32, 1/2 in float16

@@ -56,19 +56,10 @@ def sweep(
 
     Parameters
     ----------
-    function : callable
-        A function of tensors that returns a tensor; an ``Operation`` is one.
-    inputs : sequence of array or other
-        Its arguments; floating-point arrays are moved, one entry at a time, in float64. Random generators are
-        copied for each call.
-    names : sequence of str, optional
-        The inputs' names, as in ``gradcheck``.
     steps : sequence of float, optional
         The steps; by default three in each power of ten from 1e-12 to 1.
-    seed : int
-        Seeds the cotangent and the choice of entries.
-    **options
-        Passed on to the function.
+    function, inputs, names, seed, **options
+        As in ``gradcheck``; floating-point arrays are moved one entry at a time.
 
     Returns
     -------
