@@ -1,16 +1,14 @@
-"""The gradient checker for functions of any library's arrays: one verdict, with a cause.
+"""``check`` and ``examine``: the gradient of a function of any library's arrays, one verdict, with a cause.
 
-``examine`` runs four steps, and the first that finds something ends them:
+The two and ``gradcheck``, ``prove`` and ``sweep`` share one engine, which is best read in this order:
 
-1. the function: its type, whether it is finite and deterministic, and what it writes into;
-2. the backward pass: the same, and the shapes of its gradients;
-3. finite differences, in float64 if the function also runs there (see ``slopes`` and ``low_precision``);
-4. the verdict; in a lower precision, also whether the gradient survives its rounding, and if nothing is wrong, whether
-   the backward pass is linear in the gradient of the output.
-
-A gradient is wrong only if rounding explains its error neither in the measurement nor in the backward pass. The first
-is bounded by ``slopes``. The second is measured: the inputs are changed by about one rounding, and the gradient with
-them. If the bound is as large as the gradient itself, nothing is decided.
+1. ``case.py``: the function with its inputs, as one of real arrays (``layout.py``, ``adapters``)
+2. ``claim.py``: the gradient that its backward pass claims; the check ends here if one of the two is not deterministic,
+   not finite, or writes into its arguments
+3. ``measurement.py``, ``slopes.py`` and ``steps.py``: the slope of the function along a direction
+4. ``comparison.py`` and ``subgradients.py``: all slopes against the claim
+5. ``verdicts.py``, ``low_precision.py`` and ``explain.py``: the verdict, in any precision, and its cause
+6. ``report.py``: what is printed
 """
 
 from __future__ import annotations
@@ -25,12 +23,10 @@ import numpy as np
 from minitransformer.testing.adapters import find_adapter
 from minitransformer.testing.case import Case
 from minitransformer.testing.claim import Claim
-from minitransformer.testing.comparison import MAX_ENTRIES, N_DIRECTIONS, compare_all
-from minitransformer.testing.dtypes import EPS
-from minitransformer.testing.low_precision import losses, why_coarse, widen
+from minitransformer.testing.comparison import MAX_ENTRIES, N_DIRECTIONS
 from minitransformer.testing.report import CheckError, Report, Stop, require_sensible
 from minitransformer.testing.second_order import backward_case, require_second_order
-from minitransformer.testing.verdicts import judge, judge_rounding
+from minitransformer.testing.verdicts import find_verdict
 
 
 def examine(
@@ -160,34 +156,10 @@ def _examine(
 ) -> tuple[Report, Claim | None]:
     """Return the report on a case, and the claim if there are gradients to compare."""
     try:
-        return _compare(Claim(case, rng, d_output, allowed), max_entries, n_directions)
+        claim = Claim(case, rng, d_output, allowed)
+        return find_verdict(claim, max_entries, n_directions), claim
     except Stop as stop:
         return Report(case.name, stop.verdict, str(stop)), None
-
-
-def _compare(claim: Claim, max_entries: int, n_directions: int) -> tuple[Report, Claim]:
-    """Return the report on the gradients of a claim, which are compared in float64 if that stands for it."""
-
-    def compare(one: Claim, why_not_float64: str) -> Report:
-        return judge(one, compare_all(one, claim.case.moving, max_entries, n_directions), why_not_float64)
-
-    wide = widen(claim)
-    measured, why_not_float64 = (claim, wide) if isinstance(wide, str) else (wide, "")
-    report = compare(measured, why_not_float64)
-    if measured.eps <= EPS and report.verdict in ("wrong", "kink", "undecided"):
-        why_not_float64 = why_coarse(claim, measured)
-        coarse = compare(claim, why_not_float64) if why_not_float64 else report
-        # what looks like rounding may be sharp turns
-        if coarse.verdict in ("right", "kink") or not any(record.turns for record in report.inputs):
-            measured, report = (claim if why_not_float64 else measured), coarse
-    if measured is not claim and report.verdict in ("right", "kink"):
-        judge_rounding(report, claim, losses(claim, measured))
-        for record in report.inputs:
-            record.allow(claim.tolerance)
-    if report.verdict in ("right", "kink") and (not_linear := claim.why_not_linear()):
-        report.verdict, report.subgradient, report.cause = "wrong", False, not_linear
-    report.constants = claim.output.constants
-    return report, claim
 
 
 def _is_accepted(report: Report, kinks: str) -> bool:

@@ -69,10 +69,9 @@ def compare_input(claim: Measurement, i: int, max_entries: int, n_directions: in
             record.jumps.append(index)
         elif np.isnan(slope.value):
             record.resolution = np.inf
-            record.unmeasured.append(index)
-        elif known:
+        if known and (np.isfinite(slope.value) or claim.quick):
             claimed = float(gradient[index])
-            unseen = claim.unseen(slope, claimed, float(scales[index]))
+            unseen = claim.unseen(slope, claimed, float(scales[index])) if np.isfinite(slope.value) else np.inf
             record.enter(claimed, slope, claim.tolerance, index, unseen)
 
     few = movable.size <= max_entries

@@ -1,6 +1,6 @@
 """``gradcheck``: the engine of ``check`` for functions of this project's tensors, in float64.
 
-It decides more readily than ``check``: a subgradient passes, and so does what rounding hides; a jump is wrong.
+Its claim is ``quick``: a subgradient passes, and so does what rounding hides; a jump is wrong.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from minitransformer.autograd import Tensor
 from minitransformer.testing.adapters import Tensors
 from minitransformer.testing.case import Case, in_float64, is_float
 from minitransformer.testing.claim import Claim
-from minitransformer.testing.comparison import MAX_ENTRIES, N_DIRECTIONS, compare_all
+from minitransformer.testing.comparison import MAX_ENTRIES, N_DIRECTIONS
 from minitransformer.testing.report import HEADLINES, CheckError, Report, Stop, require_sensible
-from minitransformer.testing.steps import Slope
-from minitransformer.testing.verdicts import judge
+from minitransformer.testing.verdicts import find_verdict
 
 GradientReport = Report
 GradientError = CheckError
@@ -95,7 +94,11 @@ def gradcheck(
     try:
         claim = Claim(case, np.random.default_rng(seed), d_output, quick=True)
         claim.tolerance, claim.smooth = tolerance, smooth
-        report = _judge(claim, max_entries, n_directions)
+        if not claim.recorded.requires_grad:
+            raise Stop(
+                "malformed", "the output has no graph behind it; make it from the inputs by operations on tensors"
+            )
+        report = find_verdict(claim, max_entries, n_directions)
     except Stop as stop:
         if not stop.blames_backward:
             raise ValueError(f"{case.title}: {HEADLINES[stop.verdict]}: {stop}") from None
@@ -104,21 +107,4 @@ def gradcheck(
     report.demand(detects)
     if not report.passed:
         raise CheckError(report)
-    return report
-
-
-def _judge(claim: Claim, max_entries: int, n_directions: int) -> Report:
-    """Return the report on a claim: where ``check`` does not decide, rounding and a subgradient are no mistakes."""
-    if not claim.recorded.requires_grad:
-        raise Stop("malformed", "the output has no graph behind it; make it from the inputs by operations on tensors")
-    records = compare_all(claim, claim.case.moving, max_entries, n_directions)
-    for i, record in records.items():
-        for index in (*record.jumps, *record.unmeasured):
-            found = float(record.differences[index])
-            record.enter(float(claim.gradients[i][index]), Slope(found, 0.0), claim.tolerance, index)
-    report = judge(claim, records, "")
-    if report.subgradient or (report.verdict == "undecided" and not any(record.turns for record in report.inputs)):
-        report.verdict, report.cause = "right", ""
-    if report.passed and (not_linear := claim.why_not_linear()):
-        report.verdict, report.cause = "wrong", not_linear
     return report

@@ -1,4 +1,7 @@
-"""Gradients that are claimed for a function, and how they are measured."""
+"""How the slope of a function is measured along a direction, beside what a gradient claims.
+
+Next: ``slopes.py``, which takes the steps, then ``comparison.py``.
+"""
 
 from __future__ import annotations
 
@@ -37,6 +40,8 @@ class Measurement:
     """y at the inputs."""
     size: float
     """The sum of the absolute values of the terms of L."""
+    quick: bool
+    """Whether a subgradient passes, and what rounding hides, and a jump is wrong."""
     smooth = False
     """Whether the function is known to have no narrow steep part near the inputs."""
     eps: float = EPS

@@ -217,9 +217,11 @@ def _agree(
         if not way.errors[name] <= tolerance:  # NaN is wrong too
             index = np.unravel_index(int(np.argmax(np.nan_to_num(error, nan=np.inf))), error.shape)
             one, other = way.title.split(" against ")
-            how = "written by hand" if lost is None else f"in {one}"
+            what = (
+                "written by hand differs from the composed form" if lost is None else "in float32 differs from float64"
+            )
             raise AssertionError(
-                f"{case.title}: {label} {how} differs from {other} at {[int(n) for n in index]}\n"
+                f"{case.title}: {label} {what} at {[int(n) for n in index]}\n"
                 f"    {one:<14}  {a[index]: .17g}\n"
                 f"    {other:<14}  {b[index]: .17g}\n"
                 f"    relative error  {error[index]: .2g}, allowed {tolerance:g} (of terms of size {size[index]:.2g})"

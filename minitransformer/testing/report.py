@@ -147,8 +147,6 @@ class InputReport:
 
     certain: float = 0.0
     """The error from which on a single wrong entry is found in a direction, if entries were not all moved alone."""
-    unmeasured: list[tuple[int, ...]] = field(default_factory=list)
-    """Entries around which the function is not finite."""
     turns: bool = False
     """Whether the function may turn between two numbers beside an input, so that no step measures it."""
     small: dict[tuple[int, ...], float] = field(default_factory=dict)
@@ -298,6 +296,11 @@ class Report:
     def passed(self) -> bool:
         """Whether every gradient is right, and a wrong one would have been found."""
         return self.verdict == "right"
+
+    @property
+    def turns(self) -> bool:
+        """Whether the function may turn between two numbers beside an input, so that no step measures it."""
+        return any(record.turns for record in self.inputs)
 
     @property
     def worst_error(self) -> float:

@@ -1,4 +1,15 @@
-"""The verdict on the gradients that were compared, with the likely cause of a wrong one."""
+"""The engine of all checks: from a claim to its report, with the verdict and the likely cause of a wrong gradient.
+
+``find_verdict`` compares the gradients of a claim with finite differences (``comparison``, ``subgradients``), in
+float64 if the function also runs there (``low_precision``). If they agree, it looks whether a gradient in a lower
+precision survives its rounding, and whether the backward pass is linear in the gradient of the output.
+
+A gradient is wrong only if rounding explains its error neither in the measurement nor in the backward pass. The first
+is bounded by ``slopes``. The second is measured: the inputs are changed by about one rounding, and the gradient with
+them. If the bound is as large as the gradient itself, nothing is decided.
+
+A ``quick`` claim is judged more readily: a subgradient passes, and so does what rounding hides; a jump is wrong.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +19,40 @@ from functools import partial
 import numpy as np
 
 from minitransformer.testing.claim import Claim
-from minitransformer.testing.comparison import errors_over_steps
+from minitransformer.testing.comparison import compare_all, errors_over_steps
 from minitransformer.testing.dtypes import EPS
 from minitransformer.testing.explain import likely_cause, outputs_at_fault
-from minitransformer.testing.low_precision import Loss
+from minitransformer.testing.low_precision import Loss, losses, why_coarse, widen
 from minitransformer.testing.measurement import UNCLEAR
 from minitransformer.testing.report import Entry, InputReport, Report, Verdict, at
 from minitransformer.testing.subgradients import judge_ties
+
+
+def find_verdict(claim: Claim, max_entries: int, n_directions: int) -> Report:
+    """Return the report on a claim, whose gradients are compared in float64 if that stands for its own precision."""
+
+    def compare(one: Claim, why_not_float64: str) -> Report:
+        return judge(one, compare_all(one, claim.case.moving, max_entries, n_directions), why_not_float64)
+
+    wide = widen(claim)
+    measured, why_not_float64 = (claim, wide) if isinstance(wide, str) else (wide, "")
+    report = compare(measured, why_not_float64)
+    if measured.eps <= EPS and not claim.quick and report.verdict in ("wrong", "kink", "undecided"):
+        why_not_float64 = why_coarse(claim, measured)
+        coarse = compare(claim, why_not_float64) if why_not_float64 else report
+        # what looks like rounding may be sharp turns
+        if coarse.verdict in ("right", "kink") or not report.turns:
+            measured, report = (claim if why_not_float64 else measured), coarse
+    if measured is not claim and report.verdict in ("right", "kink"):
+        judge_rounding(report, claim, losses(claim, measured))
+        for record in report.inputs:
+            record.allow(claim.tolerance)
+    if claim.quick and (report.subgradient or (report.verdict == "undecided" and not report.turns)):
+        report.verdict, report.cause = "right", ""
+    if report.verdict in ("right", "kink") and (not_linear := claim.why_not_linear()):
+        report.verdict, report.subgradient, report.cause = "wrong", False, not_linear
+    report.constants = claim.output.constants
+    return report
 
 
 def judge(claim: Claim, compared: Mapping[int, InputReport], why_not_float64: str) -> Report:

@@ -31,10 +31,6 @@ def sizes(draw: st.DrawFn, n: int, min: int | Sequence[int] = 0, max: int = 6) -
     max : int
         The largest size; raised if there are fewer than n sizes from 2 to it.
 
-    Returns
-    -------
-    strategy for tuple of int
-
     Examples
     --------
     >>> batch, length, width = draw(sizes(3, min=(0, 0, 1)))  # doctest: +SKIP
@@ -53,12 +49,7 @@ def sizes(draw: st.DrawFn, n: int, min: int | Sequence[int] = 0, max: int = 6) -
 
 
 def generators() -> st.SearchStrategy[np.random.Generator]:
-    """Draw a seeded NumPy generator.
-
-    Returns
-    -------
-    strategy for numpy.random.Generator
-    """
+    """Draw a seeded NumPy generator."""
     return st.integers(0, 2**32 - 1).map(np.random.default_rng)
 
 
@@ -101,10 +92,6 @@ def arrays(
     dtype : dtype
         The type of the entries.
 
-    Returns
-    -------
-    strategy for array
-
     Examples
     --------
     >>> x = draw(arrays((3, 4), away_from=0.0))  # doctest: +SKIP
@@ -137,10 +124,6 @@ def lay_out(values: Array, layout: str) -> Array:
     layout : {"C", "transposed", "strided", "reversed", "read-only"}
         The usual order; the axes in reverse order; every other entry of a larger array; with steps backwards in
         memory; the usual order, not to be written to.
-
-    Returns
-    -------
-    array
     """
     values = np.asarray(values)
     if not values.ndim:  # a single number has only one layout
@@ -173,10 +156,6 @@ def masks(draw: st.DrawFn, shape: Sequence[int], *, kinds: Sequence[str] = MASKS
         all queries; one for each head (the axis before Tq), the same in all batches; random entries, with any of the
         axes of length 1 and any number of the leading ones left out. Padding and per-head need scores of three axes or
         more and are random ones where there are fewer.
-
-    Returns
-    -------
-    strategy for boolean array or None
     """
     shape = tuple(shape)
     kind = draw(st.sampled_from(tuple(kinds)))
@@ -212,10 +191,6 @@ def ids(draw: st.DrawFn, shape: Sequence[int], n: int) -> Array:
         The shape.
     n : int
         How many tokens there are: ids are from 0 to n - 1.
-
-    Returns
-    -------
-    strategy for integer array
     """
     rng = draw(generators())
     few = draw(st.booleans())
@@ -231,10 +206,6 @@ def cotangents(draw: st.DrawFn, shape: Sequence[int]) -> Array:
     ----------
     shape : sequence of int
         The output's shape.
-
-    Returns
-    -------
-    strategy for array
     """
     values = draw_cotangent(draw(generators()), shape)
     return lay_out(values, draw(st.sampled_from(LAYOUTS)))

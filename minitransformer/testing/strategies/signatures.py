@@ -44,10 +44,6 @@ def inputs(
     dtype : dtype
         For a signature: the type of the arrays, real or complex; float64 by default.
 
-    Returns
-    -------
-    strategy for list of array, or for Example
-
     Raises
     ------
     ValueError
