@@ -88,11 +88,8 @@ class Claim(Measurement):
 
     def noise_along(self, i: int, direction: Array) -> float:
         """Return the error along a direction that the rounding of the backward pass explains."""
-        return (
-            0.0
-            if self.quick
-            else ROUNDINGS * max(abs(float((change * direction).sum())) for change in self._changes(i))
-        )
+        changes = [] if self.quick else self._changes(i)
+        return ROUNDINGS * max((abs(float((change * direction).sum())) for change in changes), default=0.0)
 
     def _changes(self, i: int) -> list[Array]:
         """Return some changes of the gradient of an input by one rounding of the inputs."""

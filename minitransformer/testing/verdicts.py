@@ -136,6 +136,6 @@ def _why_unclear(claim: Claim, record: InputReport, why_not_float64: str) -> str
 def _report(claim: Claim, verdict: Verdict, cause: str, record: InputReport, records: list[InputReport]) -> Report:
     entry = Entry(record.name, record.worst_index, record.claim, record.measurement)
     report = Report(claim.case.name, verdict, cause, entry, records)
-    if record.sides is None:
+    if record.sides is None and not claim.quick:
         report.measure_errors = partial(errors_over_steps, claim, record)
     return report
