@@ -63,6 +63,8 @@ class Case:
         """The arrays in the inputs, as they were handed over, and what else stands there; with names."""
         host = [self._on_host(x) for _, x in self.leaves]
         self.moving_leaves = [n for n, x in enumerate(host) if is_inexact(x)]
+        self._converts = [is_inexact(x) or adapter.recognises(y) for x, (_, y) in zip(host, self.leaves, strict=True)]
+        self._is_flat = len(host) == len(inputs) and all(x is y for x, (_, y) in zip(inputs, self.leaves, strict=True))
         parts = [split(name, x) for (name, _), x in zip(self.leaves, host, strict=True)]
         ends = np.cumsum([0, *map(len, parts)])
         self.places = [range(start, end) for start, end in pairwise(ends)]
@@ -128,13 +130,13 @@ class Case:
     def wrap(self, inputs: Sequence[Any]) -> list[Any]:
         """Return the leaves that consist of some parts, as copies in the library that the function takes."""
         return [
-            self.adapter.like(x, given) if n in self.moving_leaves or self.adapter.recognises(given) else _copied(x)
-            for n, (x, (_, given)) in enumerate(zip(self.host_leaves(fresh(inputs)), self.leaves, strict=True))
+            self.adapter.like(x, given) if converts else fresh(x)
+            for x, (_, given), converts in zip(self.host_leaves(inputs), self.leaves, self._converts, strict=True)
         ]
 
     def arguments(self, wrapped: Sequence[Any]) -> list[Any]:
         """Return the arguments that have these leaves."""
-        return list(rebuild(self.given, iter(wrapped)))
+        return list(wrapped) if self._is_flat else list(rebuild(self.given, iter(wrapped)))
 
     def output(self, arguments: Sequence[Any]) -> Output:
         """Return the value of the function for some arguments."""
@@ -304,10 +306,6 @@ def in_float64(checker: str, function: Any, inputs: Sequence[Any]) -> list[Any]:
         raise TypeError(f"{checker} of {_name(function)}: the inputs are one array; write (x,) for a single input")
     numbers = [np.asarray(x) if isinstance(x, np.floating) else x.data if isinstance(x, Tensor) else x for x in inputs]
     return [x.astype(np.float64, copy=False) if is_float(x) else x for x in map(operand, numbers)]
-
-
-def _copied(x: Any) -> Any:
-    return x.copy(order="K") if isinstance(x, np.ndarray) else x
 
 
 def _kind(x: Any) -> str:

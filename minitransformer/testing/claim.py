@@ -195,7 +195,7 @@ class Claim(Measurement):
         """Return the value; stop if it cannot be one, or if the function writes into its inputs."""
         case = self.case
         try:
-            arguments = case.arguments(case.wrap(case.inputs))
+            arguments = case.arguments(case.wrap(_copies(case.inputs)))
             with np.errstate(all="ignore"):
                 output = case.output(arguments)
         except TypeError as error:
@@ -228,7 +228,7 @@ class Claim(Measurement):
     def _gradients(self, inputs: Sequence[Any], d_output: Array, guarded: bool = False) -> dict[int, Array]:
         """Return the gradients of the inputs, zero where there is none, for a gradient of the output, a vector."""
         case = self.case
-        wrapped = case.wrap(inputs)
+        wrapped = case.wrap(_copies(inputs))
         d_host = self.output.cotangent(d_output)
         d_leaves = [case.adapter.like(*pair) for pair in zip(d_host, self.output.templates, strict=True)]
         found, value = case.pull_back_parts(wrapped, self.output, d_leaves)
@@ -284,6 +284,10 @@ class Claim(Measurement):
             captured = captured or "does it draw random numbers, or add to an array that it keeps?"
             cause = f"{self.case.label(i)} differs in two calls of the backward pass with the same arguments; "
             raise Stop("nondeterministic", cause + captured, True)
+
+
+def _copies(inputs: Sequence[Any]) -> list[Any]:
+    return [x.copy(order="K") if isinstance(x, np.ndarray) else x for x in inputs]
 
 
 def _list(names: list[str]) -> str:

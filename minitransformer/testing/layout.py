@@ -131,7 +131,8 @@ class Output:
         if not self.parts:
             what = ", ".join(self.constants) or "nothing"
             raise Malformed(f"the value holds {what}; return an array of floating-point numbers")
-        self.vector: Array = np.concatenate([part.reshape(-1) for _, part in self.parts])
+        flat = [part.reshape(-1) for _, part in self.parts]
+        self.vector: Array = np.concatenate(flat) if len(flat) > 1 else flat[0].copy()
 
     @cached_property
     def precisions(self) -> list[Precision]:
