@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from minitransformer.arrays import Array, to_numpy
 from minitransformer.testing.case import draw_direction
 from minitransformer.testing.claim import Claim
 from minitransformer.testing.measurement import UNCLEAR, Measurement
-from minitransformer.testing.report import InputReport
+from minitransformer.testing.report import InputReport, Refuses
 from minitransformer.testing.steps import glance
 
 MAX_ENTRIES, N_DIRECTIONS = 256, 8
@@ -132,5 +133,8 @@ def errors_over_steps(claim: Claim, record: InputReport) -> list[tuple[float, fl
     scale = float(claim.case.scales(i)[record.worst_index])
     loss = claim.case.loss({i: direction}, claim.d_output.astype(np.float64), claim.start, claim.eps)
     steps = [scale * 2.0**-n for n in range(1, round(-0.6 * np.log2(claim.eps)), 2)]
-    found = [(h, glance(loss, h)[0]) for h in steps]
+    found = []
+    for h in steps:
+        with suppress(Refuses):  # at a long step, beside those that were taken
+            found.append((h, glance(loss, h)[0]))
     return [(h, abs(slope.value - record.claim)) for h, slope in found if np.isfinite(slope.error)]

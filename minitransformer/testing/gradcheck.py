@@ -16,7 +16,7 @@ from minitransformer.testing.adapters import Tensors
 from minitransformer.testing.case import Case, in_float64, is_float
 from minitransformer.testing.claim import Claim
 from minitransformer.testing.comparison import MAX_ENTRIES, N_DIRECTIONS
-from minitransformer.testing.report import HEADLINES, CheckError, Report, Stop, require_sensible
+from minitransformer.testing.report import CheckError, Report, Stop, require_sensible
 from minitransformer.testing.verdicts import find_verdict
 
 GradientReport = Report
@@ -100,9 +100,7 @@ def gradcheck(
             )
         report = find_verdict(claim, max_entries, n_directions)
     except Stop as stop:
-        if not stop.blames_backward:
-            raise ValueError(f"{case.title}: {HEADLINES[stop.verdict]}: {stop}") from None
-        report = Report(case.name, stop.verdict, str(stop))
+        raise stop.as_error(case.name, case.title) from None
     report.constants = [name for i, name in enumerate(case.names) if i not in case.moving]
     report.demand(detects)
     if not report.passed:

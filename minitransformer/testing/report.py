@@ -38,6 +38,12 @@ class Stop(Exception):
         self.verdict: Verdict = verdict
         self.blames_backward = blames_backward or verdict == "mutates"
 
+    def as_error(self, name: str, title: str) -> Exception:
+        """Return what ``gradcheck`` raises: an AssertionError if a gradient is wrong, otherwise a ValueError."""
+        if self.blames_backward:
+            return CheckError(Report(name, self.verdict, str(self)))
+        return ValueError(f"{title}: {HEADLINES[self.verdict]}: {self}")
+
 
 class Malformed(Stop):
     """A function or its backward pass returned something that cannot be a value or gradients."""

@@ -13,6 +13,7 @@ from minitransformer.autograd import Tensor
 from minitransformer.testing.adapters import Tensors
 from minitransformer.testing.case import Case, in_float64
 from minitransformer.testing.claim import Claim
+from minitransformer.testing.report import Stop
 from minitransformer.testing.steps import take_step
 
 ENTRIES = 40
@@ -67,7 +68,11 @@ def sweep(
     """
     steps = np.sort(np.asarray(steps)) if steps is not None else np.logspace(-12, 0, 37)
     case = Case("sweep", function, in_float64("sweep", function, inputs), options, names, Tensors())
-    claim = Claim(case, rng := np.random.default_rng(seed))
+    rng = np.random.default_rng(seed)
+    try:
+        claim = Claim(case, rng, quick=True)
+    except Stop as stop:
+        raise stop.as_error(case.name, case.title) from None
     entries: list[tuple[int, tuple[int, ...]]] = []
     errors = []  # one row for each entry: (2, number of steps)
     for i, gradient in claim.gradients.items():

@@ -75,6 +75,7 @@ MISUSE = {  # a call, the kind of error, and what it names
     "no operation": (lambda: prove(square, [X]), TypeError, "found function"),
     "no graph": (lambda: gradcheck(lambda x: mt.Tensor(x.data), [X]), ValueError, "no graph"),
     "not finite": (lambda: gradcheck(lambda x: x * np.nan, [X]), ValueError, "not finite"),
+    "not finite for sweep": (lambda: sweep(lambda x: x * np.nan, [X]), ValueError, "not finite"),
     "-inf": (lambda: gradcheck(lambda x: x - np.inf, [X]), ValueError, "not finite"),
     "an infinite value": (lambda: prove(operation(lambda x: (x + np.inf, x)), [X]), ValueError, "not finite"),
     "examples": (lambda: examples(operation()), LookupError, "f: .* for x;"),

@@ -107,6 +107,16 @@ def test_the_power_of_a_gradient_without_an_imaginary_part_is_finite():
     assert report.power.together < 1e-6
 
 
+def test_a_function_that_refuses_long_steps_only_has_a_verdict_that_can_be_printed():
+    def near(x):
+        if np.abs(x - 1).max() > 0.45:
+            raise ValueError("too far")
+        return x * x
+
+    with pytest.raises(CheckError, match=r"1\.5 times what it should be"):
+        check(near, backward=lambda x, d: 3 * x * d, inputs=[np.ones(2)])
+
+
 def simplex(p):
     if abs(p.sum() - 1) > 1e-12:
         raise ValueError("the weights do not sum to 1")
