@@ -20,12 +20,12 @@ from typing import Any, Literal, ParamSpec
 
 import numpy as np
 
-from minitransformer.testing.adapters import find_adapter
-from minitransformer.testing.case import Case
+from minitransformer.testing.adapters import Adapter, Plain, find_adapter, fresh
+from minitransformer.testing.case import Case, FlatFunction
 from minitransformer.testing.claim import Claim
 from minitransformer.testing.comparison import MAX_ENTRIES, N_DIRECTIONS
+from minitransformer.testing.layout import leaves
 from minitransformer.testing.report import CheckError, Report, Stop, require_sensible
-from minitransformer.testing.second_order import backward_case, require_second_order
 from minitransformer.testing.verdicts import find_verdict
 
 
@@ -135,12 +135,12 @@ def examine(
     adapter = find_adapter(function, inputs, first, options)
     case = Case("check", adapter.prepare(function), inputs, options or {}, names, adapter)
     if order == 2:
-        require_second_order(case.title, adapter, second)
+        _require_second_order(case.title, adapter, second)
     rng, allowed = np.random.default_rng(seed), tolerance or 0.0
     report, claim = _examine(case, rng, d_output, max_entries, n_directions, allowed)
     if order == 2 and claim is not None and _is_accepted(report, kinks):
         try:
-            report, _ = _examine(backward_case(claim, second), rng, None, max_entries, n_directions, allowed)
+            report, _ = _examine(_backward_case(claim, second), rng, None, max_entries, n_directions, allowed)
         except Exception as error:
             if second is not None:
                 raise
@@ -162,27 +162,68 @@ def _examine(
         return Report(case.name, stop.verdict, str(stop)), None
 
 
+def _require_second_order(title: str, adapter: Adapter, second: Callable[..., Any] | None) -> None:
+    """Raise a ValueError unless the backward pass has one of its own."""
+    missing = "" if second is not None else "backward is one function"
+    why_not = missing if isinstance(adapter, Plain) else adapter.why_no_second_order
+    if why_not:
+        raise ValueError(
+            f"{title}: order=2 differentiates the backward pass, but {why_not}; for a function of plain arrays, give "
+            "backward=(first, second), with d_x, d_d_y = second(x, d_y, g_x) for d_x = first(x, d_y)"
+        )
+
+
+def _backward_case(claim: Claim, second: Callable[..., Any] | None) -> Case:
+    """Return the backward pass of a claim as a function of the inputs and of ``d_y``, with a backward pass of its own.
+
+    The backward pass (x, w, d_y) -> (d_x, d_w) is a function of several outputs like any other. For gradients
+    (g_x, g_w) of its outputs, its own backward pass returns the gradients of x, w and d_y. A library that
+    differentiates backward passes does so by itself; for plain arrays there is a ``second`` function.
+    """
+    case, output, adapter = claim.case, claim.output, claim.case.adapter
+    d_leaves = map(adapter.like, output.cotangent(claim.d_output), output.templates)
+
+    def of_arrays(*arguments: Any) -> Any:
+        case.function(*fresh(arguments[:-1]), **fresh(case.options))  # it may keep what the backward pass needs
+        return adapter.backward(*fresh(arguments)) if isinstance(adapter, Plain) else None
+
+    def of_library(*arguments: Any) -> Any:
+        wrapped, d_y = ([leaf for _, leaf in leaves(x)] for x in (arguments[:-1], arguments[-1]))
+        d_outputs = [d_y[n] for n in output.kept]
+        found = adapter.vjp(FlatFunction(case, output), wrapped, case.moving_leaves, d_outputs)
+        return {case.leaves[n][0]: gradient for n, gradient in zip(case.moving_leaves, found, strict=True)}
+
+    function = of_library if second is None else of_arrays
+    function.__name__ = f"the backward pass of {case.name}"
+    found = Case(
+        "check",
+        adapter.prepare(function),
+        [*case.given, output.structure(list(d_leaves))],
+        {},
+        [*case.argument_names, "d_y"],
+        adapter if second is None else Plain(second),
+    )
+    found.output_name = "gradients"
+    return found
+
+
 def _is_accepted(report: Report, kinks: str) -> bool:
     return report.verdict == "right" or (report.verdict == "kink" and report.subgradient and kinks == "accept")
 
 
 Arguments = ParamSpec("Arguments")
-SECTIONS = re.compile(r"(?=^(?:Parameters|Returns)\n-)", re.MULTILINE)
-"""The places in a docstring before and after its description of the parameters."""
 
 
 def _with_arguments_of(
     other: Callable[Arguments, Report],
 ) -> Callable[[Callable[..., Report]], Callable[Arguments, Report]]:
-    """Return a decorator that states the arguments of another function, for readers, editors and type checkers.
-
-    Their description takes the place of that of the function, for ``help``.
-    """
+    """Return a decorator that states the arguments of another function, for readers, editors and type checkers."""
 
     def decorate(function: Callable[..., Report]) -> Callable[Arguments, Report]:
         vars(function)["__signature__"] = inspect.signature(other)
-        ours, theirs = (SECTIONS.split(inspect.cleandoc(one.__doc__ or "")) for one in (function, other))
-        function.__doc__ = "".join([ours[0], *theirs[1:2], *ours[2:]])
+        ours, theirs = (inspect.cleandoc(one.__doc__ or "") for one in (function, other))
+        described = re.findall(r"^Parameters\n.*?(?=^Returns\n)", theirs, re.MULTILINE | re.DOTALL)
+        function.__doc__ = re.sub(r"^(?=Returns\n)", lambda _: "".join(described), ours, flags=re.MULTILINE)
         return function
 
     return decorate
@@ -191,13 +232,6 @@ def _with_arguments_of(
 @_with_arguments_of(examine)
 def check(function: Callable[..., Any], **arguments: Any) -> Report:
     """Return the report on a function's gradient; raise an error unless it is right.
-
-    Parameters
-    ----------
-    function : callable
-        The function.
-    inputs, backward, options, names, d_output, kinks, order, max_entries, n_directions, detects, tolerance, seed
-        As in ``examine``.
 
     Returns
     -------

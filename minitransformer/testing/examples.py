@@ -26,44 +26,19 @@ class Example(NamedTuple):
 
 
 def examples(operation: Operation, seed: int = 0) -> list[Example]:
-    """Return the examples of an operation, its own or drawn by the shapes of its inputs.
+    """Return the examples of an operation, its own or by the shapes of its inputs; the ``seed`` draws the entries.
 
-    Parameters
-    ----------
-    operation : Operation
-        One with an entry in ``EXAMPLES``, or one whose inputs are floating-point arrays (see ``shapes``).
-    seed : int
-        Draws the entries.
-
-    Returns
-    -------
-    list of Example
-
-    Raises
-    ------
-    LookupError
-        If there is no entry and the docstring does not tell the shapes.
+    A LookupError says that it has none in ``EXAMPLES``, and that its docstring does not tell the shapes.
     """
     rng = np.random.default_rng(seed)
     return list(EXAMPLES[operation.name](rng) if operation.name in EXAMPLES else _from_shapes(operation, rng))
 
 
 def examples_of_signature(signature: str, dtype: Any = np.float64, seed: int = 0) -> list[Example]:
-    """Return fixed inputs for a function whose arrays have the shapes of a signature (see ``testing.shapes``).
+    """Return fixed inputs for a function whose arrays have the shapes of a signature, such as ``"(B, T, D), (D, F)"``.
 
-    Parameters
-    ----------
-    signature : str
-        Such as ``"(B, T, D), (D, F)"``.
-    dtype : dtype
-        The type of the arrays, real or complex.
-    seed : int
-        Seeds the entries.
-
-    Returns
-    -------
-    list of Example
-        Sizes that all differ, each size 1 and 0 where that is allowed, and arrays that are views.
+    All sizes differ, but each letter is once 1 and once 0 where that is allowed; the last example consists of views.
+    ``testing.shapes`` describes signatures. The ``dtype`` is real or complex; the ``seed`` draws the entries.
     """
     rng, wanted, dtype = np.random.default_rng(seed), inputs_in(signature), np.dtype(dtype)
     leading = (2, 3) if wanted.any_axes else ()
