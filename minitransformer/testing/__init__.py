@@ -6,6 +6,8 @@
 ``prove``       checks an operation in three ways, and the rules for operations
 ``strategies``  Hypothesis strategies that draw inputs; they need the extra ``minitransformer[test]``
 ==============  ==========================================================================================
+
+``check``, ``gradcheck`` and ``prove`` share one engine; ``check.py`` says in which order its modules are best read.
 """
 
 import importlib

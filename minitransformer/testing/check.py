@@ -5,7 +5,7 @@ The two and ``gradcheck``, ``prove`` and ``sweep`` share one engine, which is be
 1. ``case.py``: the function with its inputs, as one of real arrays (``layout.py``, ``adapters``)
 2. ``claim.py``: the gradient that its backward pass claims; the check ends here if one of the two is not deterministic,
    not finite, or writes into its arguments
-3. ``measurement.py``, ``slopes.py`` and ``steps.py``: the slope of the function along a direction
+3. ``measurement.py``, ``steps.py`` and ``slopes.py``: the slope of the function along a direction
 4. ``comparison.py`` and ``subgradients.py``: all slopes against the claim
 5. ``verdicts.py``, ``low_precision.py`` and ``explain.py``: the verdict, in any precision, and its cause
 6. ``report.py``: what is printed

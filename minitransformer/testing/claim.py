@@ -1,4 +1,7 @@
-"""The gradient that a backward pass claims, with guarded calls of the function and of the backward pass."""
+"""The gradient that a backward pass claims, with guarded calls of the function and of the backward pass.
+
+Next: ``measurement.py``.
+"""
 
 from __future__ import annotations
 

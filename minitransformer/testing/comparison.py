@@ -1,4 +1,7 @@
-"""Comparing the gradient of one input with finite differences: entry by entry, and in random directions."""
+"""Comparing the gradient of one input with finite differences: entry by entry, and in random directions.
+
+Next: ``subgradients.py``.
+"""
 
 from __future__ import annotations
 

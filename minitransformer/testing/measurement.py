@@ -1,6 +1,6 @@
 """How the slope of a function is measured along a direction, beside what a gradient claims.
 
-Next: ``slopes.py``, which takes the steps, then ``comparison.py``.
+Next: ``steps.py``.
 """
 
 from __future__ import annotations

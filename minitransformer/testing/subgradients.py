@@ -18,6 +18,8 @@ where another bends down.
 Where three or more smooth pieces of a function meet, slopes along single entries may also agree with a gradient that is
 none: 0 for the median of three equal numbers, which moves with all three. A slope along a random direction is then not
 the sum of those along the entries.
+
+Next: ``verdicts.py``.
 """
 
 from __future__ import annotations

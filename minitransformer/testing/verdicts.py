@@ -9,6 +9,8 @@ is bounded by ``slopes``. The second is measured: the inputs are changed by abou
 them. If the bound is as large as the gradient itself, nothing is decided.
 
 A ``quick`` claim is judged more readily: a subgradient passes, and so does what rounding hides; a jump is wrong.
+
+Next: ``low_precision.py``, ``explain.py`` and ``report.py``.
 """
 
 from __future__ import annotations
