@@ -83,7 +83,7 @@ class Case:
 
     def _on_host(self, x: Any) -> Any:
         """Return an array of a library as a NumPy array of the same precision; other values as they are."""
-        known = self.adapter.recognises(x) or isinstance(x, np.ndarray | np.generic)
+        known = self.adapter.recognises(x) or isinstance(x, np.ndarray | np.generic | xp.ndarray)
         return np.array(self.adapter.to_numpy(x)) if known else x
 
     def widened(self) -> Case:
