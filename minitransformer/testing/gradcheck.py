@@ -16,6 +16,7 @@ from minitransformer.testing.adapters import Tensors
 from minitransformer.testing.case import Case, in_float64, is_float
 from minitransformer.testing.claim import Claim
 from minitransformer.testing.comparison import MAX_ENTRIES, N_DIRECTIONS
+from minitransformer.testing.layout import leaves
 from minitransformer.testing.report import CheckError, Report, Stop, require_sensible
 from minitransformer.testing.verdicts import find_verdict
 
@@ -94,10 +95,8 @@ def gradcheck(
     try:
         claim = Claim(case, np.random.default_rng(seed), d_output, quick=True)
         claim.tolerance, claim.smooth = tolerance, smooth
-        if not claim.recorded.requires_grad:
-            raise Stop(
-                "malformed", "the output has no graph behind it; make it from the inputs by operations on tensors"
-            )
+        if not any(getattr(y, "requires_grad", False) for _, y in leaves(claim.recorded)):
+            raise Stop("malformed", "the output has no graph behind it; make it by operations on the input tensors")
         report = find_verdict(claim, max_entries, n_directions)
     except Stop as stop:
         raise stop.as_error(case.name, case.title) from None

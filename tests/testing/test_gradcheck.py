@@ -162,6 +162,14 @@ def test_float32_lists_and_tensors_are_checked_in_float64():
         assert gradcheck(lambda x: x.exp(), (x,)).passed
 
 
+def test_several_outputs_are_checked_together():
+    x = normal(4)
+    assert gradcheck(lambda x: (x * x, {"y": x.exp()}), (x,)).passed
+    wrong = operation(np.sin, lambda x, d: d)
+    with pytest.raises(GradientError, match=r"what comes from the output y\[1\] is wrong"):
+        gradcheck(lambda x: (x * x, wrong(x)), (x,))
+
+
 def test_options_reach_the_function():
     gradcheck(mt.ops.softmax, (normal(3, 4),), axis=0)
     with pytest.raises(ValueError, match="axis 2 is out of range"):
