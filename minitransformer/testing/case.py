@@ -250,14 +250,6 @@ class FlatFunction:
         found = [leaf for _, leaf in leaves(self.value)]
         return [found[n] for n in self.output.kept]
 
-    def arguments(self, wrapped: Sequence[Any]) -> list[Any]:
-        """Return the arguments that have these leaves."""
-        return self.case.arguments(wrapped)
-
-    def d_value(self, d_leaves: Sequence[Any]) -> Any:
-        """Return gradients of the leaves of the value in the structure of the value."""
-        return self.output.structure(d_leaves)
-
     def gradients(self, found: Sequence[Any]) -> list[Any]:
         """Return the gradients of the leaves of the inputs, for one gradient of each argument."""
         names = [f"the gradient of {name}" for name in self.case.argument_names]

@@ -48,9 +48,9 @@ class Plain(Adapter):
     def vjp(self, function: Flat, inputs: Sequence[Any], moving: Sequence[int], d_outputs: Sequence[Any]) -> list[Any]:
         """Call the function, in case it keeps what the backward pass needs, and then the backward pass."""
         function(*fresh(inputs))
-        arguments = function.arguments(fresh(inputs))
+        arguments = function.case.arguments(fresh(inputs))
         options = taken_by(self.backward, len(arguments) + 1, self.options)
-        found = self.backward(*arguments, function.d_value(d_outputs), **fresh(options))
+        found = self.backward(*arguments, function.output.structure(d_outputs), **fresh(options))
         gradients = list(found) if isinstance(found, tuple | list) else [found]
         if len(gradients) != len(arguments):
             raise Malformed(
