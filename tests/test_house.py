@@ -135,7 +135,7 @@ def problems(sources: dict[str, str]) -> list[str]:
         if path.startswith("ops/"):
             functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
             makes = any(isinstance(n, ast.Call) and ast.unparse(n.func).endswith("Operation") for n in ast.walk(tree))
-            missing = {"forward", "backward", "composed"} - functions
+            missing = {"forward", "backward", "reference"} - functions
             if makes and missing:
                 found.append(f"{path}: no {' and '.join(sorted(missing))}")
     for kind, graph in (("packages", between_packages), ("modules", between_modules)):
@@ -152,8 +152,8 @@ FILE = """
 from minitransformer.autograd import Operation
 def forward(x): ...
 def backward(saved, d_y): ...
-def composed(x): ...
-softmax = Operation(forward, backward, composed=composed)
+def reference(x): ...
+softmax = Operation(forward, backward, reference=reference)
 """
 SOUND = {
     "__init__.py": "from minitransformer import nn, ops\nfrom minitransformer.arrays import use\n",
@@ -183,7 +183,7 @@ def test_a_sound_package_passes():
     ("changes", "complaint"),
     [
         *toml_table(__file__, "WRONG"),
-        ({"ops/softmax.py": FILE.replace("def composed", "def other")}, "ops/softmax.py: no composed"),
+        ({"ops/softmax.py": FILE.replace("def reference", "def other")}, "ops/softmax.py: no reference"),
         ({"ops/softmax.py": FILE.replace("def backward", "def other")}, "ops/softmax.py: no backward"),
         ({"ops/softmax.py": FILE.replace("def forward", "def other")}, "ops/softmax.py: no forward"),
     ],

@@ -47,7 +47,7 @@ def test_defaults_are_those_of_the_documentation():
         found = {name: one.default for name, one in inspect.signature(function).parameters.items()}
         assert {name: found[name] for name in defaults} == defaults, function
     for operation in mt.ops.registry.values():  # both forms of an operation have the same
-        forms = [inspect.signature(form).parameters for form in (operation.forward, operation.composed)]
+        forms = [inspect.signature(form).parameters for form in (operation.forward, operation.reference)]
         for name in forms[0].keys() & forms[1].keys():
             assert forms[0][name].default == forms[1][name].default, (operation, name)
 

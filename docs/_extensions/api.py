@@ -30,7 +30,7 @@ The source file, with its two passes on arrays and the same function in elementa
 
 .. autofunction:: minitransformer.ops.{module}.forward
 .. autofunction:: minitransformer.ops.{module}.backward
-.. autofunction:: minitransformer.ops.{module}.composed
+.. autofunction:: minitransformer.ops.{module}.reference
 ```
 """
 

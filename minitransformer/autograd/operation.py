@@ -29,7 +29,7 @@ class Operation:
         in order; trailing parameters without a gradient may be left out. It must not write into ``saved`` or
         ``d_output``, which others may use, nor return an array that is stored elsewhere: gradients are added in place.
         With a parameter ``needs`` it is told which of them are wanted, one bool each, and need not compute the others.
-    composed : callable, optional
+    reference : callable, optional
         The same function in elementary operations on tensors, to check value and gradient.
     name : str, optional
         For messages; by default the name of the module that defines ``forward``.
@@ -55,13 +55,13 @@ class Operation:
         self,
         forward: Callable[..., tuple[Array, Any]],
         backward: Callable[[Any, Array], Sequence[Array | None]],
-        composed: Callable[..., Tensor] | None = None,
+        reference: Callable[..., Tensor] | None = None,
         name: str | None = None,
     ) -> None:
         self.written = Passes(forward, backward)
         self.forward, self.backward = self.written
         self._selects = callable(backward) and "needs" in inspect.signature(backward).parameters
-        self.composed = composed
+        self.reference = reference
         self.name = name or forward.__module__.rpartition(".")[2]
         self.__signature__ = self.signature = inspect.signature(forward)
         self.__doc__ = inspect.getdoc(forward) or self.__doc__

@@ -41,7 +41,7 @@ from typing import Any
 from minitransformer.arrays import Array, Shapes, as_optional_mask, matmul, tanh_slope, xp
 from minitransformer.autograd import Operation, Tensor
 from minitransformer.ops.linear import affine, rows
-from minitransformer.ops.softmax import composed as composed_softmax
+from minitransformer.ops.softmax import reference as reference_softmax
 from minitransformer.ops.softmax import softmax
 
 check = Shapes(
@@ -129,7 +129,7 @@ def backward(saved: Any, d_y: Array) -> tuple[Array, ...]:
     return d_q, d_k, d_v, d_w_q, d_w_k, d_b, d_w_s
 
 
-def composed(
+def reference(
     q: Tensor, k: Tensor, v: Tensor, w_q: Tensor, w_k: Tensor, b: Tensor, w_s: Tensor, mask: Array | None = None
 ) -> Tensor:
     """Return the same function in elementary operations."""
@@ -137,7 +137,7 @@ def composed(
     mask = as_optional_mask(mask, (*q.shape[:-1], k.shape[-2]), "additive_attention")
     from_q, from_k = (q @ w_q)[..., :, None, :], (k @ w_k)[..., None, :, :]
     scores = ((from_q + from_k + b).tanh() * w_s).sum(axis=-1)
-    return composed_softmax(scores, mask=mask) @ v
+    return reference_softmax(scores, mask=mask) @ v
 
 
-additive_attention = Operation(forward, backward, composed=composed)
+additive_attention = Operation(forward, backward, reference=reference)

@@ -43,7 +43,7 @@ import numpy as np
 from minitransformer.arrays import Array, as_indices, asarray, below_largest, check_floats, is_whole, xp
 from minitransformer.autograd import Operation, Tensor, where
 from minitransformer.ops.linear import rows
-from minitransformer.ops.log_softmax import composed as composed_log_softmax
+from minitransformer.ops.log_softmax import reference as reference_log_softmax
 
 
 def read_targets(
@@ -140,14 +140,14 @@ def backward(saved: Any, d_loss: Array) -> tuple[Array, None]:
     return d_x.reshape(shape), None
 
 
-def composed(logits: Tensor, targets: Array, label_smoothing: float = 0.0, ignore_index: int | None = None) -> Tensor:
+def reference(logits: Tensor, targets: Array, label_smoothing: float = 0.0, ignore_index: int | None = None) -> Tensor:
     """Return the same function in elementary operations; every row needs a logit above -inf."""
     targets, counts, n_counted = read_targets(logits, targets, label_smoothing, ignore_index)
-    log_p = composed_log_softmax(logits.reshape(len(targets), logits.shape[-1]))
+    log_p = reference_log_softmax(logits.reshape(len(targets), logits.shape[-1]))
     q = xp.full(log_p.shape, label_smoothing / logits.shape[-1], dtype=logits.dtype)  # (2)
     q[xp.arange(len(targets)), targets] += 1 - label_smoothing
     loss = -(q * where(q > 0, log_p, 0.0)).sum(axis=-1)  # (3)
     return (loss * counts.astype(logits.dtype)).sum() / max(n_counted, 1)
 
 
-cross_entropy = Operation(forward, backward, composed=composed)
+cross_entropy = Operation(forward, backward, reference=reference)

@@ -108,7 +108,7 @@ def backward(saved: Any, d_y: Array) -> tuple[Array | None, ...]:
     return d_x, None, None, d_residual
 
 
-def composed(x: Tensor, p: float, rng: np.random.Generator, residual: Tensor | None = None) -> Tensor:
+def reference(x: Tensor, p: float, rng: np.random.Generator, residual: Tensor | None = None) -> Tensor:
     """Return the same function in elementary operations, with the same draw."""
     check(x, p, rng, residual)
     keep, scale = draw(x, p, rng)
@@ -116,4 +116,4 @@ def composed(x: Tensor, p: float, rng: np.random.Generator, residual: Tensor | N
     return y if residual is None else residual + y
 
 
-dropout = Operation(forward, backward, composed=composed)
+dropout = Operation(forward, backward, reference=reference)

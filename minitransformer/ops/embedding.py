@@ -76,10 +76,10 @@ def backward(saved: Any, d_y: Array) -> tuple[None, Array]:
     return None, d_table
 
 
-def composed(ids: Array, table: Tensor) -> Tensor:
+def reference(ids: Array, table: Tensor) -> Tensor:
     """Return the same function in elementary operations."""
     check(table)
     return table[as_indices(ids, table.shape[0], "embedding")]
 
 
-embedding = Operation(forward, backward, composed=composed)
+embedding = Operation(forward, backward, reference=reference)

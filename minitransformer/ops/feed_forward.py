@@ -89,9 +89,9 @@ def backward(saved: Any, d_y: Array, needs: tuple[bool, ...] = (True,) * 5) -> t
     return d_x, d_w1, d_b1, d_w2, d_b2
 
 
-def composed(x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> Tensor:
+def reference(x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> Tensor:
     """Return the same function in elementary operations."""
     return (x @ w1 + b1).relu() @ w2 + b2
 
 
-feed_forward = Operation(forward, backward, composed=composed)
+feed_forward = Operation(forward, backward, reference=reference)

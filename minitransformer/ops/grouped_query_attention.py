@@ -43,8 +43,8 @@ from minitransformer.ops.heads import (
 from minitransformer.ops.linear import affine
 from minitransformer.ops.linear import backward as linear_backward
 from minitransformer.ops.rotary import PAPER, Rotation, rotary
-from minitransformer.ops.rotary import composed as composed_rotary
-from minitransformer.ops.scaled_dot_product_attention import composed as composed_attention
+from minitransformer.ops.rotary import reference as reference_rotary
+from minitransformer.ops.scaled_dot_product_attention import reference as reference_attention
 from minitransformer.ops.scaled_dot_product_attention import scaled_dot_product_attention as attention
 
 
@@ -172,7 +172,7 @@ def backward(saved: Any, d_y: Array, needs: tuple[bool, ...] = (True,) * 6) -> t
     return d_x, d_memory, d_w_in, d_w_out, d_b_in, d_b_out
 
 
-def composed(
+def reference(
     x: Tensor,
     memory: Tensor | None,
     w_in: Tensor,
@@ -192,10 +192,10 @@ def composed(
     q, k, v = composed_project(x, memory, w_in, b_in, sizes)
     if rotate:
         rotation = rotate if isinstance(rotate, Rotation) else PAPER
-        q, k = (composed_rotary(part, rotation=rotation) for part in (q, k))
+        q, k = (reference_rotary(part, rotation=rotation) for part in (q, k))
     head = [h * n_kv_heads // n_heads for h in range(n_heads)]
-    y = composed_attention(q, k[:, head], v[:, head], mask, causal, block_size, bias)
+    y = reference_attention(q, k[:, head], v[:, head], mask, causal, block_size, bias)
     return composed_output(y, w_out, b_out)
 
 
-grouped_query_attention = Operation(forward, backward, composed=composed)
+grouped_query_attention = Operation(forward, backward, reference=reference)

@@ -89,10 +89,10 @@ def backward(saved: Any, d_y: Array, needs: tuple[bool, ...] = (True, True)) -> 
     return d_x, d_weight, d_bias
 
 
-def composed(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def reference(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return the same function in elementary operations."""
     y = x @ weight
     return y if bias is None else y + bias
 
 
-linear = Operation(forward, backward, composed=composed)
+linear = Operation(forward, backward, reference=reference)

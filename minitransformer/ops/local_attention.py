@@ -50,7 +50,7 @@ from typing import Any
 
 from minitransformer.arrays import Array, Shapes, as_mask, is_whole, matmul, xp
 from minitransformer.autograd import Operation, Tensor
-from minitransformer.ops.scaled_dot_product_attention import composed as composed_attention
+from minitransformer.ops.scaled_dot_product_attention import reference as reference_attention
 from minitransformer.ops.softmax import softmax
 
 shapes = Shapes("local_attention", "q (..., T, Dk), k (..., T, Dk), v (..., T, Dv), Dk >= 1")
@@ -177,14 +177,14 @@ def backward(saved: Any, d_y: Array) -> tuple[Array, Array, Array]:
     return d_q, d_k, d_v
 
 
-def composed(
+def reference(
     q: Tensor, k: Tensor, v: Tensor, mask: Array | None = None, *, radius: int, causal: bool = False
 ) -> Tensor:
     """Return the same function in elementary operations: all scores, T x T, under a mask that is a band."""
     check(q, k, v, radius)
     mask = _key_mask(mask, q.shape[:-1])
     positions = xp.arange(q.shape[-2])
-    return composed_attention(q, k, v, mask[..., None, :] & _band(positions, positions, int(radius), causal))
+    return reference_attention(q, k, v, mask[..., None, :] & _band(positions, positions, int(radius), causal))
 
 
-local_attention = Operation(forward, backward, composed=composed)
+local_attention = Operation(forward, backward, reference=reference)

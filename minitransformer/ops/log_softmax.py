@@ -80,7 +80,7 @@ def backward(saved: Any, d_y: Array) -> tuple[Array]:
     return (d_x,)
 
 
-def composed(x: Tensor, axis: int = -1) -> Tensor:
+def reference(x: Tensor, axis: int = -1) -> Tensor:
     """Return the same function in elementary operations; every row needs a score above -inf."""
     check_axis(x, axis, "log_softmax")
     if x.shape[axis] == 0:
@@ -89,4 +89,4 @@ def composed(x: Tensor, axis: int = -1) -> Tensor:
     return shifted - shifted.exp().sum(axis=axis, keepdims=True).log()
 
 
-log_softmax = Operation(forward, backward, composed=composed)
+log_softmax = Operation(forward, backward, reference=reference)

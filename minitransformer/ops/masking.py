@@ -134,10 +134,10 @@ def backward(saved: Any, d_y: Array) -> tuple[Array]:
     return (d_x,)
 
 
-def composed(x: Tensor, mask: Array) -> Tensor:
+def reference(x: Tensor, mask: Array) -> Tensor:
     """Return the same function in elementary operations."""
     check_floats("masking", x=x)
     return where(mask, x, -xp.inf)
 
 
-masking = Operation(forward, backward, composed=composed)
+masking = Operation(forward, backward, reference=reference)

@@ -46,7 +46,7 @@ from minitransformer.ops.heads import (
 )
 from minitransformer.ops.linear import affine
 from minitransformer.ops.linear import backward as linear_backward
-from minitransformer.ops.scaled_dot_product_attention import composed as composed_attention
+from minitransformer.ops.scaled_dot_product_attention import reference as reference_attention
 from minitransformer.ops.scaled_dot_product_attention import scaled_dot_product_attention as attention
 
 
@@ -161,7 +161,7 @@ def backward(saved: Any, d_y: Array, needs: tuple[bool, ...] = (True,) * 6) -> t
     return d_x, d_memory, d_w_in, d_w_out, d_b_in, d_b_out
 
 
-def composed(
+def reference(
     x: Tensor,
     memory: Tensor | None,
     w_in: Tensor,
@@ -176,7 +176,7 @@ def composed(
     """Return the same function in elementary operations, all queries at once."""
     sizes = check(x, memory, w_in, w_out, b_in, b_out, n_heads)
     q, k, v = composed_project(x, memory, w_in, b_in, sizes)
-    return composed_output(composed_attention(q, k, v, mask, causal, block_size), w_out, b_out)
+    return composed_output(reference_attention(q, k, v, mask, causal, block_size), w_out, b_out)
 
 
-multi_head_attention = Operation(forward, backward, composed=composed)
+multi_head_attention = Operation(forward, backward, reference=reference)

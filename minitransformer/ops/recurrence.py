@@ -114,7 +114,7 @@ def backward(saved: Any, d_y: Array) -> tuple[Array, Array, Array, Array, Array 
     return d_x, d_w, d_u, d_b, d_h0
 
 
-def composed(x: Tensor, w: Tensor, u: Tensor, b: Tensor, h0: Tensor | None = None) -> Tensor:
+def reference(x: Tensor, w: Tensor, u: Tensor, b: Tensor, h0: Tensor | None = None) -> Tensor:
     """Return the same function in elementary operations."""
     check(x, w, u, b, h0)
     a = x @ w + b
@@ -126,4 +126,4 @@ def composed(x: Tensor, w: Tensor, u: Tensor, b: Tensor, h0: Tensor | None = Non
     return stack(states, axis=1) if states else a
 
 
-recurrence = Operation(forward, backward, composed=composed)
+recurrence = Operation(forward, backward, reference=reference)

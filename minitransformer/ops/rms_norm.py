@@ -90,11 +90,11 @@ def backward(saved: Any, d_y: Array) -> tuple[Array, Array]:
     return d_x, d_gain
 
 
-def composed(x: Tensor, gain: Tensor, eps: float = 1e-5) -> Tensor:
+def reference(x: Tensor, gain: Tensor, eps: float = 1e-5) -> Tensor:
     """Return the same function in elementary operations."""
     check(x, gain)
     mean_square = (x * x).mean(axis=-1, keepdims=True)
     return gain * x / (mean_square + eps).sqrt()
 
 
-rms_norm = Operation(forward, backward, composed=composed)
+rms_norm = Operation(forward, backward, reference=reference)

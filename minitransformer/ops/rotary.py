@@ -156,7 +156,7 @@ def backward(saved: Any, d_y: Array, out: tuple[Array | None] = (None,)) -> tupl
     return (d_x,)
 
 
-def composed(x: Tensor, first: int = 0, rotation: Rotation = PAPER) -> Tensor:
+def reference(x: Tensor, first: int = 0, rotation: Rotation = PAPER) -> Tensor:
     """Return the same function in elementary operations."""
     check(x, first)
     cos, sin = _rotations(x, first, rotation)
@@ -168,4 +168,4 @@ def composed(x: Tensor, first: int = 0, rotation: Rotation = PAPER) -> Tensor:
     return stack(turned, axis=-1).reshape(x.shape)
 
 
-rotary = Operation(forward, backward, composed=composed)
+rotary = Operation(forward, backward, reference=reference)

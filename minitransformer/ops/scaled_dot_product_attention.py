@@ -43,7 +43,7 @@ from typing import Any
 from minitransformer.arrays import Array, Shapes, as_bias, as_optional_mask, is_whole, matmul, xp
 from minitransformer.autograd import Operation, Tensor
 from minitransformer.ops.masking import causal_mask
-from minitransformer.ops.softmax import composed as composed_softmax
+from minitransformer.ops.softmax import reference as reference_softmax
 from minitransformer.ops.softmax import softmax
 
 shapes = Shapes("scaled_dot_product_attention", "q (..., Tq, Dk), k (..., Tk, Dk), v (..., Tk, Dv), Dk >= 1")
@@ -204,7 +204,7 @@ def backward_in_blocks(saved: Any, d_y: Array, out: tuple[Array | None, ...]) ->
     return d_q, d_k, d_v
 
 
-def composed(
+def reference(
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -221,7 +221,7 @@ def composed(
     mask = as_optional_mask(mask, scores.shape, "scaled_dot_product_attention")
     if causal:
         mask = causal_mask(q.shape[-2]) if mask is None else mask & causal_mask(q.shape[-2])
-    return composed_softmax(scores, mask=mask) @ v
+    return reference_softmax(scores, mask=mask) @ v
 
 
-scaled_dot_product_attention = Operation(forward, backward, composed=composed)
+scaled_dot_product_attention = Operation(forward, backward, reference=reference)

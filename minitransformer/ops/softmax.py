@@ -130,7 +130,7 @@ def backward(saved: Any, d_y: Array) -> tuple[Array]:
     return (d_x,)
 
 
-def composed(x: Tensor, axis: int = -1, mask: Array | None = None) -> Tensor:
+def reference(x: Tensor, axis: int = -1, mask: Array | None = None) -> Tensor:
     """Return the same function in elementary operations; the visible scores of a row may not all be -inf."""
     check(x, axis)
     mask = as_optional_mask(mask, x.shape, "softmax")
@@ -145,4 +145,4 @@ def composed(x: Tensor, axis: int = -1, mask: Array | None = None) -> Tensor:
     return y if mask is None else y * (~sees_nothing).astype(x.dtype)
 
 
-softmax = Operation(forward, backward, composed=composed)
+softmax = Operation(forward, backward, reference=reference)

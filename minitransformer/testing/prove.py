@@ -1,8 +1,8 @@
 """The three-way proof of an operation.
 
-Three versions of one gradient are compared: the hand-written backward pass, the operation composed of elementary ones
-and differentiated by the autograd core, and finite differences. Hand-written and composed compute the same numbers, so
-they may differ only by rounding; the module `rounding` measures by how much.
+Three versions of one gradient are compared: the hand-written backward pass, the operation's reference implementation
+in elementary operations, differentiated by the autograd core, and finite differences. The first two compute the same
+numbers, so they may differ only by rounding; the module `rounding` measures by how much.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from minitransformer.testing.rounding import change, from_parts, loss_of_float32
 from minitransformer.testing.rules import OperationCase, Result, keep_rules
 from minitransformer.testing.steps import relative_error
 
-COMPOSED_TOLERANCE = 1e-12
+REFERENCE_TOLERANCE = 1e-12
 """For float64: a few thousand roundings."""
 FLOAT32_TOLERANCE = 1e-5
 """For float32: a hundred roundings."""
 MORE_LOST = 4.0
-"""The factor by which the value's float32 error may exceed that of the composed form, where that is larger."""
+"""The factor by which the value's float32 error may exceed that of the reference, where that is larger."""
 FLOAT32_LARGEST = 100.0
 """Inputs above this are not compared in float32. A score of 1e4 is rounded by 1e-3 there, one of two such factors by
 10, and the exponential turns that into a relative error as large or larger: nothing is left to compare."""
@@ -35,7 +35,7 @@ MAX_ENTRIES = 64
 """How many entries of each input are moved one by one; larger inputs are also moved in random directions."""
 
 COMPOSED_ENTRIES = 4
-"""How many entries of each input are moved in the composed form, which is the slowest."""
+"""How many entries of each input are moved in the reference implementation, which is the slowest."""
 
 
 @dataclass
@@ -59,10 +59,10 @@ class Proof:
     name: str
     hand_written: Way
     """The comparison of the hand-written backward pass with finite differences."""
-    composed: Way | None
-    """Hand-written against composed, value and gradients; None if the operation has no composed form."""
-    composed_numeric: Way | None
-    """The composed form against finite differences; None if there is none."""
+    reference: Way | None
+    """Hand-written against reference, value and gradients; None if the operation has no reference implementation."""
+    reference_numeric: Way | None
+    """The reference implementation against finite differences; None if there is none."""
     float32: Way | None
     """float32 against float64; None if the inputs are too large for a comparison."""
     power: Power | None = None
@@ -71,10 +71,10 @@ class Proof:
     @property
     def ways(self) -> list[Way]:
         """The comparisons that were possible."""
-        return [w for w in (self.hand_written, self.composed, self.composed_numeric, self.float32) if w is not None]
+        return [w for w in (self.hand_written, self.reference, self.reference_numeric, self.float32) if w is not None]
 
     def __str__(self) -> str:
-        count = "three ways" if self.composed else "two ways only, as it has no composed form"
+        count = "three ways" if self.reference else "two ways only, as it has no reference implementation"
         lines = [f"{self.name}: proved {count}"]
         for way in self.ways:
             lines.append(f"  {way.title:<40} worst relative error {way.worst_error:.1e}")
@@ -95,7 +95,7 @@ def prove(
 ) -> Proof:
     """Check an operation in three ways, and the rules for operations.
 
-    The ways: hand-written against finite differences; hand-written against composed, to rounding; composed against
+    The ways: hand-written against finite differences; hand-written against reference, to rounding; reference against
     finite differences. The rules: forward and backward do not write into their arguments; backward is repeatable;
     gradients have the shape and type of their inputs and memory of their own; float32 stays float32 and agrees with
     float64.
@@ -103,7 +103,7 @@ def prove(
     Parameters
     ----------
     operation : Operation
-        The operation. Without a composed form it is checked by finite differences only.
+        The operation. Without a reference implementation it is checked by finite differences only.
     inputs : sequence of array or other
         The positional inputs. Floating-point arrays are differentiated, in float64; other arguments are passed on
         unchanged. Random generators, here and among the options, are copied for each call, so that all calls draw the
@@ -139,13 +139,13 @@ def prove(
     >>> import numpy as np
     >>> import minitransformer as mt
     >>> proof = prove(mt.ops.softmax, (np.array([[0.5, -1.0, 2.0]]),))
-    >>> proof.composed.worst_error < 1e-12
+    >>> proof.reference.worst_error < 1e-12
     True
     """
     if not isinstance(operation, Operation):
         raise TypeError(
             f"prove: expected an Operation, found {type(operation).__name__}; make one with Operation(forward, "
-            "backward, composed), or test a function of tensors with gradcheck"
+            "backward, reference), or test a function of tensors with gradcheck"
         )
     case = OperationCase("prove", operation, inputs, options, names)
     rng = np.random.default_rng(seed)
@@ -155,15 +155,17 @@ def prove(
     hand_written = Way("hand-written against finite differences", _errors(found))
     # A few are enough: every entry is also compared with the hand-written gradient, which was checked above.
     checks |= {"max_entries": COMPOSED_ENTRIES, "n_directions": 0}
-    composed = composed_numeric = None
-    if operation.composed is not None:
+    reference = reference_numeric = None
+    if operation.reference is not None:
         output, theirs = from_parts(case, result)
-        composed = Way("hand-written against composed")
+        reference = Way("hand-written against reference")
         other = Result(output.data, result.d_output, theirs)
-        _agree(case, composed, result, other, sizes_of_terms(case, result, rng), COMPOSED_TOLERANCE)
-        errors = _errors(_check(case, "composed", operation.composed, checks))
-        composed_numeric = Way("composed against finite differences", errors)
-    return Proof(operation.name, hand_written, composed, composed_numeric, _in_float32(case, result, rng), found.power)
+        _agree(case, reference, result, other, sizes_of_terms(case, result, rng), REFERENCE_TOLERANCE)
+        errors = _errors(_check(case, "reference", operation.reference, checks))
+        reference_numeric = Way("reference against finite differences", errors)
+    return Proof(
+        operation.name, hand_written, reference, reference_numeric, _in_float32(case, result, rng), found.power
+    )
 
 
 _finite = Operation(lambda y: (xp.where(y == -xp.inf, 0, y), None), lambda saved, d_y: (d_y,), name="finite")
@@ -218,7 +220,9 @@ def _agree(
             index = np.unravel_index(int(np.argmax(np.nan_to_num(error, nan=np.inf))), error.shape)
             one, other = way.title.split(" against ")
             what = (
-                "written by hand differs from the composed form" if lost is None else "in float32 differs from float64"
+                "written by hand differs from the reference implementation"
+                if lost is None
+                else "in float32 differs from float64"
             )
             raise AssertionError(
                 f"{case.title}: {label} {what} at {[int(n) for n in index]}\n"
@@ -255,8 +259,8 @@ def _in_float32(case: OperationCase, result: Result, rng: np.random.Generator) -
     way = Way("float32 against float64")
 
     def lost() -> float:
-        # log(1 + 1e-9), for example, is 0 in float32 in any form: the composed form's error is allowed
-        return MORE_LOST * loss_of_float32(wide, rng) if case.function.composed is not None else 0.0
+        # log(1 + 1e-9), for example, is 0 in float32 in any form: the reference implementation's error is allowed
+        return MORE_LOST * loss_of_float32(wide, rng) if case.function.reference is not None else 0.0
 
     ours = Result(value, d_narrow, {i: gradients[i] for i in wide_gradients})
     _agree(case, way, ours, exact, sizes_of_terms(wide, exact, rng), FLOAT32_TOLERANCE, lost)

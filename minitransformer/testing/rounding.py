@@ -8,8 +8,8 @@ results a and b are compared by
 and S is found by experiment: each input, each saved number and d_output are changed by a random relative δ,
 independently of each other, as rounding would change them, and S = |change of the result| / δ, the largest of a few
 tries, entry by entry. If terms cancel that a backward pass recomputes from saved values, changes of these values do not
-show their size; so the gradients inside the composed form are changed in the same way. After division by S, correct
-results differ by a small multiple of ε = 2e-16 in float64.
+show their size; so the gradients inside the reference implementation are changed in the same way. After division by S,
+correct results differ by a small multiple of ε = 2e-16 in float64.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ def _larger(size: Array, new: Array | None, old: Array | None) -> Array:
 def _gradients_from_parts(
     case: OperationCase, result: Result, rng: np.random.Generator | None = None
 ) -> list[Array] | list[None]:
-    """Return the composed form's gradients (see ``from_parts``), or None for each where there is no such form."""
-    if case.function.composed is None:
+    """Return the gradients of the reference implementation (see ``from_parts``), or None for each if there is none."""
+    if case.function.reference is None:
         return [None] * len(result.gradients)
     gradients = from_parts(case, result, rng)[1]
     return [gradients[i] for i in result.gradients]
@@ -79,11 +79,11 @@ def _gradients_from_parts(
 def from_parts(
     case: OperationCase, result: Result, rng: np.random.Generator | None = None
 ) -> tuple[Tensor, dict[int, Array]]:
-    """Return the composed form's value and gradients; with a generator, all gradients inside are changed by δ."""
-    output, tensors = case.call_composed(case.arrays, requires_grad=True)
+    """Return value and gradients of the reference; with a generator, all gradients inside are changed by δ."""
+    output, tensors = case.call_reference(case.arrays, requires_grad=True)
     case.require(
         output.shape == result.value.shape,
-        f"forward returns shape {result.value.shape}, composed returns shape {output.shape}",
+        f"forward returns shape {result.value.shape}, reference returns shape {output.shape}",
     )
     if rng is not None:
         around_each_pass(output, lambda _, backward, d_output: _perturb(list(backward(d_output)), DELTA, rng))
@@ -91,14 +91,14 @@ def from_parts(
 
 
 def loss_of_float32(case: OperationCase, rng: np.random.Generator) -> float:
-    """Return the float32 error of the composed form's value: the largest of a few tries nearby."""
+    """Return the float32 error of the reference implementation's value: the largest of a few tries nearby."""
     worst = 0.0
     for _ in range(TRIES):
         narrow = [
             x.astype(np.float32) if i in case.moving else x for i, x in enumerate(_perturb(case.arrays, NEARBY, rng))
         ]
         wide = [x.astype(np.float64) if i in case.moving else x for i, x in enumerate(narrow)]
-        values = [case.call_composed(inputs)[0].data for inputs in (narrow, wide)]
+        values = [case.call_reference(inputs)[0].data for inputs in (narrow, wide)]
         worst = max(worst, float(np.max(change(*values), initial=0.0)))
     return worst
 

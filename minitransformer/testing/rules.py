@@ -24,7 +24,7 @@ class Result:
 
 
 class OperationCase(Case):
-    """An operation with inputs in float64: the two passes that are written by hand, and the composed form."""
+    """An operation with inputs in float64: the two passes written by hand, and the reference implementation."""
 
     def __init__(
         self,
@@ -48,10 +48,10 @@ class OperationCase(Case):
         gradients = list(self.function.backward(saved, d_output))
         return gradients[: len(self.arrays)] + [None] * (len(self.arrays) - len(gradients))
 
-    def call_composed(self, inputs: Sequence[Any], requires_grad: bool = False) -> tuple[Any, list[Any]]:
-        """Return the output of the composed form for some inputs, and its input tensors."""
+    def call_reference(self, inputs: Sequence[Any], requires_grad: bool = False) -> tuple[Any, list[Any]]:
+        """Return the output of the reference implementation for some inputs, and its input tensors."""
         given = [Tensor(asarray(x), requires_grad) if i in self.moving else x for i, x in enumerate(fresh(inputs))]
-        return self.function.composed(*given, **fresh(self.options)), given
+        return self.function.reference(*given, **fresh(self.options)), given
 
     def pull_back(self, output: Tensor, given: Sequence[Any], d_output: Array) -> dict[int, Array]:
         """Run the backward pass of a call; return the gradients of its inputs, zero where there is none."""

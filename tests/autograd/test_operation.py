@@ -145,7 +145,7 @@ def test_an_operation_keeps_what_it_was_made_from():
         """Return x."""
         return x.copy(), None
 
-    def composed(x):
+    def reference(x):
         return x * 1.0
 
     def undocumented(x):
@@ -154,11 +154,11 @@ def test_an_operation_keeps_what_it_was_made_from():
     def backward(saved, d_y):
         return (d_y.copy(),)
 
-    copied = mt.Operation(forward, backward, composed=composed, name="copied")
-    assert copied.composed is composed
+    copied = mt.Operation(forward, backward, reference=reference, name="copied")
+    assert copied.reference is reference
     assert copied.__doc__ == "Return x."
     assert mt.Operation(undocumented, backward).__doc__ == mt.Operation.__doc__
-    assert mt.Operation(undocumented, backward).composed is None
+    assert mt.Operation(undocumented, backward).reference is None
 
 
 def test_a_tensor_passed_by_keyword_is_an_input_of_a_new_operation():

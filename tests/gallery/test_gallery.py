@@ -40,19 +40,19 @@ def test_names_are_unique_and_every_operation_is_there():
 def test_the_mistake_is_caught(name):
     """Finite differences and the rules suffice, except where forward and backward are wrong together."""
     entry = ENTRIES[name]
-    wrong, composed = entry.wrong, getattr(entry.wrong, "composed", None)
+    wrong, reference = entry.wrong, getattr(entry.wrong, "reference", None)
     asked = []
-    if composed is not None:
+    if reference is not None:
 
         def second_opinion(*inputs, **options):
             asked.append(name)
-            return composed(*inputs, **options)
+            return reference(*inputs, **options)
 
         wrong = Operation(wrong.forward, wrong.backward, second_opinion, wrong.name)
     with entry.mistake(), pytest.raises(AssertionError, match=entry.message):
         check(wrong, entry.example)
-    # Whatever is found before the composed form is called is found without it too.
-    assert bool(asked) == ("composed" in entry.message)
+    # Whatever is found before the reference implementation is called is found without it too.
+    assert bool(asked) == ("reference" in entry.message)
     if asked:
         check(Operation(wrong.forward, wrong.backward, name=wrong.name), entry.example)
 

@@ -18,7 +18,7 @@ from minitransformer.testing.examples import Example, examples
 
 DIFFERS = r"the gradient is WRONG|the gradient of \w+ is nan at"
 LEAST = -1e12  # stands for the -inf of a mask, which is a constant
-VALUE = "the value written by hand differs from the composed form"
+VALUE = "the value written by hand differs from the reference implementation"
 
 
 @dataclass(frozen=True, kw_only=True)

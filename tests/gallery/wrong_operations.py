@@ -32,7 +32,7 @@ def add(
     **texts: Any,
 ) -> None:
     """Add an operation with a wrong backward pass, or a wrong forward pass as well."""
-    wrong = Operation(forward or right.forward, backward, composed=right.composed, name=right.name)
+    wrong = Operation(forward or right.forward, backward, reference=right.reference, name=right.name)
     OPERATIONS.append(Entry(name=name, operation=right.name, wrong=wrong, right=right, **texts))
 
 

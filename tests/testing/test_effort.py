@@ -132,9 +132,9 @@ def test_a_sweep_takes_four_calls_an_entry_and_step():
 @pytest.mark.numpy_only("the double moves fewer entries, and wraps what is counted")
 def test_a_proof_moves_64_entries_of_the_hand_written_form_and_4_of_the_composed_one():
     forward, backward = Counted(lambda x: (x * x, x)), Counted(lambda x, d: (2 * x * d,))
-    composed, x = Counted(lambda x: x * x), np.arange(1, 71.0)
-    prove(Operation(forward, backward, composed=composed, name="f"), [x])
-    assert (forward.calls, backward.calls, composed.calls) == (165, 11, 24)
+    reference, x = Counted(lambda x: x * x), np.arange(1, 71.0)
+    prove(Operation(forward, backward, reference=reference, name="f"), [x])
+    assert (forward.calls, backward.calls, reference.calls) == (165, 11, 24)
     forward, backward = Counted(lambda x: (x * x, x)), Counted(lambda x, d: (2 * x * d,))
     prove(Operation(forward, backward, name="f"), [X])
     assert (forward.calls, backward.calls) == (27, 10)

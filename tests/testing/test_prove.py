@@ -16,19 +16,19 @@ from minitransformer.testing.rules import OperationCase, keep_rules
 X = np.random.default_rng(2).standard_normal((3, 4))
 
 
-def square(forward=lambda x: (x * x, x), backward=lambda x, d: (2 * x * d,), composed=lambda x: x * x):
+def square(forward=lambda x: (x * x, x), backward=lambda x, d: (2 * x * d,), reference=lambda x: x * x):
     """Make a right operation of which one part may be exchanged for a wrong one."""
-    return Operation(forward, backward, composed=composed, name="square")
+    return Operation(forward, backward, reference=reference, name="square")
 
 
 def test_a_right_operation_is_proved_three_ways():
     proof = prove(square(), (X,), detects=1e-3, seed=5)
     assert isinstance(proof, Proof)
     assert proof.hand_written.worst_error < 1e-9
-    assert proof.composed.worst_error < 1e-15
-    assert proof.composed_numeric.worst_error < 1e-9
+    assert proof.reference.worst_error < 1e-15
+    assert proof.reference_numeric.worst_error < 1e-9
     assert proof.float32.worst_error < 1e-6
-    assert set(proof.composed.errors) == {"value", "x"}
+    assert set(proof.reference.errors) == {"value", "x"}
     assert len(proof.ways) == 4
     worst = [Way("", dict(enumerate(errors))).worst_error for errors in ((3, 1, 2), (1, 3), (2,), ())]
     assert worst == [3, 3, 2, 0]
@@ -45,9 +45,9 @@ def test_float64_starts_from_inputs_and_a_cotangent_that_float32_can_hold():
 
 
 def test_without_a_composed_form_there_are_two_ways():
-    proof = prove(square(composed=None), (X,))
-    assert proof.composed is None
-    assert proof.composed_numeric is None
+    proof = prove(square(reference=None), (X,))
+    assert proof.reference is None
+    assert proof.reference_numeric is None
 
 
 def refused(message, inputs=(X,), **parts):
@@ -60,26 +60,26 @@ def test_a_wrong_gradient_is_caught():
 
 
 def test_a_wrong_gradient_is_caught_without_a_composed_form():
-    refused("relative error", backward=lambda x, d: (2.001 * x * d,), composed=None)
+    refused("relative error", backward=lambda x, d: (2.001 * x * d,), reference=None)
 
 
 # The tolerances: what is a few times above each is wrong.
 
 
 def test_the_tolerance_of_finite_differences():
-    wrong = {"backward": lambda x, d: (2 * x * d * (1 + 3e-7),), "composed": None}
+    wrong = {"backward": lambda x, d: (2 * x * d * (1 + 3e-7),), "reference": None}
     refused("square, hand-written", **wrong)
     prove(square(**wrong), (X,), tolerance=1e-6)
 
 
 def test_a_composed_form_that_is_right_at_the_inputs_only_is_caught():
-    refused("square, composed", composed=lambda x: x * x + (x.detach() - Tensor(X)))
+    refused("square, reference", reference=lambda x: x * x + (x.detach() - Tensor(X)))
 
 
 def test_a_composed_form_whose_gradient_is_no_number_is_caught():
     with np.errstate(all="ignore"):
         wrong = r"the gradient of x .* at \[1, 2\]"
-        refused(wrong, composed=lambda x: x * x + 0 * ((x - X[1, 2]) ** 2).sqrt())
+        refused(wrong, reference=lambda x: x * x + 0 * ((x - X[1, 2]) ** 2).sqrt())
 
 
 def test_the_value_may_lose_in_float32_what_the_composed_form_loses_but_not_ten_times_as_much():
@@ -124,11 +124,11 @@ def test_a_missing_gradient_is_caught():
 
 
 def test_a_composed_form_of_another_value_is_caught():
-    refused("prove of square: the value.*\n.*\n.*\n.*1e-12", composed=lambda x: x * x + 1e-9)
+    refused("prove of square: the value.*\n.*\n.*\n.*1e-12", reference=lambda x: x * x + 1e-9)
 
 
 def test_a_composed_form_that_loses_its_gradient_is_caught():
-    refused("prove of square: the gradient of x", composed=lambda x: x * x.detach() * 1.0)
+    refused("prove of square: the gradient of x", reference=lambda x: x * x.detach() * 1.0)
 
 
 def test_a_difference_too_small_for_finite_differences_is_caught():
@@ -153,9 +153,9 @@ def test_random_operations_draw_alike():
 def test_minus_infinity_counts_as_a_constant():
     mask = np.array([True, True, False, True])
     prove(mt.ops.masking, (X, mask))
-    # A backward pass that lets the gradient of a hidden score through is caught, with and without a composed form.
-    for composed in (mt.ops.masking.composed, None):
-        leaky = Operation(mt.ops.masking.forward, lambda mask, d: (d.copy(),), composed=composed, name="leaky")
+    # A backward pass that lets the gradient of a hidden score through is caught, with and without a reference.
+    for reference in (mt.ops.masking.reference, None):
+        leaky = Operation(mt.ops.masking.forward, lambda mask, d: (d.copy(),), reference=reference, name="leaky")
         with pytest.raises(AssertionError, match="leaky, "):
             prove(leaky, (X, mask))
 
@@ -163,7 +163,7 @@ def test_minus_infinity_counts_as_a_constant():
 def test_layers_whose_gradient_nearly_cancels_are_held_to_the_rounding_of_what_cancels():
     # With two features nearly all of the gradient of x is cancelled.
     proof = prove(mt.ops.layer_norm, (np.array([[1.0, 50.0], [-3.0, 2.0]]), X[0, :2], X[1, :2]))
-    assert proof.composed.worst_error < 1e-12
+    assert proof.reference.worst_error < 1e-12
 
 
 def test_names_come_from_forward_or_are_given():
@@ -172,7 +172,7 @@ def test_names_come_from_forward_or_are_given():
 
 
 def test_inputs_may_be_tensors_and_lists():
-    assert prove(mt.ops.embedding, ([0, 2, 2], Tensor(X))).composed.worst_error < 1e-12
+    assert prove(mt.ops.embedding, ([0, 2, 2], Tensor(X))).reference.worst_error < 1e-12
 
 
 @pytest.mark.parametrize("logit", [8.0, 12.0, 15.0, 25.0])
@@ -194,13 +194,13 @@ def test_options_keep_their_type():
         shape, axis = saved
         return (xp.broadcast_to(xp.expand_dims(d_y, axis), shape).copy(),)
 
-    total = mt.Operation(forward, backward, composed=lambda x, axis: x.sum(axis=axis), name="total")
+    total = mt.Operation(forward, backward, reference=lambda x, axis: x.sum(axis=axis), name="total")
     mt.testing.prove(total, (np.random.default_rng(0).normal(size=(2, 3, 4)),), axis=(0, 2))
 
 
 @pytest.mark.parametrize(("mask", "x"), [([False, False], [np.inf, 0.0]), ([False, True], [np.inf, 0.0])])
 def test_softmax_in_parts_does_not_look_at_what_is_hidden(mask, x):
-    composed = mt.ops.softmax.composed(mt.Tensor([x]), mask=np.array(mask)).numpy()
+    composed = mt.ops.softmax.reference(mt.Tensor([x]), mask=np.array(mask)).numpy()
     np.testing.assert_array_equal(composed, mt.ops.softmax([x], mask=np.array(mask)).numpy())
 
 

@@ -21,8 +21,8 @@ NAN = float("nan")
 check = functools.partial(examine, square, backward=d_square, inputs=[X])
 
 
-def operation(forward=lambda x: (x * x, x), backward=lambda x, d: (2 * x * d,), composed=lambda x: x * x):
-    return Operation(forward, backward, composed=composed, name="f")
+def operation(forward=lambda x: (x * x, x), backward=lambda x, d: (2 * x * d,), reference=lambda x: x * x):
+    return Operation(forward, backward, reference=reference, name="f")
 
 
 def written(x, result):
@@ -330,7 +330,7 @@ BROKEN = {  # an operation, and what the message names
         operation(backward=lambda x, d, n=iter((d_square, lambda x, d: None)): (next(n)(x, d),)),
         "gradient of x is not the same",
     ),
-    "another shape": (operation(composed=lambda x: (x * x).sum(axis=0)), r"\(2, 3\), composed returns shape \(3,\)"),
+    "another shape": (operation(reference=lambda x: (x * x).sum(axis=0)), r"\(2, 3\), reference returns shape \(3,\)"),
     "a shorter value": (operation(lambda x: ((x * x).astype("f4"), x)), "float64 inputs gave a value of type float32"),
     "a gradient of another shape": (
         operation(backward=lambda x, d: ((2 * x * d).sum(axis=0),)),
@@ -404,7 +404,7 @@ def test_gradcheck_names_who_writes():
 
 def test_where_two_forms_differ_both_numbers_and_the_size_of_their_terms_are_given():
     with pytest.raises(AssertionError) as caught:
-        prove(operation(composed=lambda x: x * x * 1.5), [X])
+        prove(operation(reference=lambda x: x * x * 1.5), [X])
     pattern = r"at \[(\d), (\d)\]\n\D*(\S+)\n\D*(\S+)\n\D*(\S+), allowed 1e-12 \(of terms of size (\S+)\)"
     i, j, ours, theirs, error, size = map(float, re.search(pattern, str(caught.value)).groups())
     square = X[int(i), int(j)] ** 2
@@ -415,7 +415,7 @@ def test_where_two_forms_differ_both_numbers_and_the_size_of_their_terms_are_giv
 @pytest.mark.parametrize(("off", "proved"), [(2e-12, True), (3.2e-12, False)])
 def test_hand_written_and_composed_may_differ_by_1e_12_of_the_terms(off, proved):
     with pytest.MonkeyPatch.context() if proved else pytest.raises(AssertionError, match="allowed 1e-12"):
-        prove(operation(composed=lambda x: x * x * (1 + off)), [X])
+        prove(operation(reference=lambda x: x * x * (1 + off)), [X])
 
 
 @pytest.mark.parametrize(("off", "proved"), [(2e-5, True), (3.5e-5, False)])
@@ -443,11 +443,11 @@ def test_the_sizes_of_terms_grow_with_each_try_towards_twice_those_of_a_square()
 
 @pytest.mark.parametrize("seed", range(3))
 def test_what_the_composed_form_loses_in_float32_is_half_a_rounding_of_its_largest_number(seed):
-    case = OperationCase("c", operation(composed=lambda x: (x + 1e4) - 1e4), [X[:1, :1] / 3], {})
+    case = OperationCase("c", operation(reference=lambda x: (x + 1e4) - 1e4), [X[:1, :1] / 3], {})
     found = loss_of_float32(case, np.random.default_rng(seed))
     # 1e4 is rounded to a multiple of 2^-10; 1/3 is 341.33 of them, and moves by less than one of 1000.
     assert found == pytest.approx(2.0**-10 / 3, rel=0.02)
-    twice = OperationCase("c", operation(composed=lambda x: (x + 1e4) - 1e4), [X[:1, :2] / 3], {})
+    twice = OperationCase("c", operation(reference=lambda x: (x + 1e4) - 1e4), [X[:1, :2] / 3], {})
     assert loss_of_float32(twice, np.random.default_rng(seed)) >= found
 
 

@@ -15,7 +15,7 @@ from minitransformer.testing.examples import examples, examples_of_signature
 from minitransformer.testing.shapes import inputs_in, inputs_of
 
 
-def operation(documented, composed=None, name="scaled"):
+def operation(documented, reference=None, name="scaled"):
     """Make an operation of x, scale and perhaps shift, whose inputs are documented in some way."""
 
     def forward(x, scale, shift=None):
@@ -31,7 +31,7 @@ def operation(documented, composed=None, name="scaled"):
     forward.__doc__ = (
         f"Return x times scale.\n\n    Parameters\n    ----------\n{documented}\n\n    Returns\n    -------\n"
     )
-    return mt.Operation(forward, backward, composed, name)
+    return mt.Operation(forward, backward, reference, name)
 
 
 def scaled(x, scale, shift=None):
@@ -48,7 +48,7 @@ def test_fixed_examples_follow_and_are_proved():
     shapes = [tuple(x.shape if x is not None else None for x in example.inputs) for example in cases]
     assert shapes == [((2, 3, 4), (4,), (2, 3, 4)), ((2, 3, 4), (4,), None)]
     for example in cases:
-        assert prove(OPERATION, example.inputs, **example.options).composed is not None
+        assert prove(OPERATION, example.inputs, **example.options).reference is not None
 
 
 def test_the_strategy_follows_and_is_proved():

@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--plot draws one operation; name it")
     check_writable(args, "plot")
     print("worst relative error, in float64, of the hand-written backward pass against")
-    print(f"{'':38}  finite     composed of\n{'operation and case':38}  differences  elementary ones")
+    print(f"{'':38}  finite       reference\n{'operation and case':38}  differences  implementation")
     failures = []
     for operation in ops.registry if name == "all" else [name]:
         print(operation)
@@ -43,8 +43,8 @@ def run(args: argparse.Namespace) -> int:
                 failures.append(str(error))
                 print(f"{row}  FAIL", flush=True)
                 continue
-            composed = "none" if proof.composed is None else f"{proof.composed.worst_error:.1e}"
-            print(f"{row}  {proof.hand_written.worst_error:11.1e}  {composed:>16}  pass", flush=True)
+            reference = "none" if proof.reference is None else f"{proof.reference.worst_error:.1e}"
+            print(f"{row}  {proof.hand_written.worst_error:11.1e}  {reference:>16}  pass", flush=True)
     for failure in failures:
         print(f"\n{failure}")
     if hasattr(args, "plot"):

@@ -75,7 +75,7 @@ def differentiate(p: Arrays, x: np.ndarray, mask: np.ndarray, d_y: np.ndarray, n
 
     q, k, v = (at(name, heads(t["x"] @ t[f"w_{name}"])) for name in "qkv")
     scores = at("scores", q @ k.swapaxes(-1, -2) / sqrt(q.shape[-1]))
-    weights = at("weights", ops.softmax.composed(scores, mask=mask))  # type: ignore[misc]
+    weights = at("weights", ops.softmax.reference(scores, mask=mask))  # type: ignore[misc]
     c = at("c", (weights @ v).swapaxes(1, 2).reshape((*x.shape[:2], -1)))
     u = at("u", normalise(at("s1", t["x"] + c @ t["w_o"]), 1))
     h = at("h", at("a", u @ t["w1"] + t["b1"]).relu())
