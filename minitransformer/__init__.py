@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from minitransformer import tracing as tracing
     from minitransformer import train as train
     from minitransformer import training as training
-    from minitransformer.apps import exchange as exchange
+    from minitransformer.apps import interop as interop
     from minitransformer.apps import learn as learn
     from minitransformer.apps import measure as measure
     from minitransformer.apps import plots as plots
@@ -47,7 +47,7 @@ __version__ = "0.1.0"
 
 PACKAGES: tuple[str, ...] = ("arrays", "autograd", "data", "decoding", "gradients", "kernels", "nn", "ops", "optim")
 PACKAGES += ("parallel", "runs", "tasks", "testing", "tracing", "train", "training")
-APPS: tuple[str, ...] = ("exchange", "learn", "measure", "plots")
+APPS: tuple[str, ...] = ("interop", "learn", "measure", "plots")
 """The packages that are loaded when they are first used, so that ``import minitransformer`` is quick."""
 
 ORIGINS = {"BackendError": "arrays", "backend": "arrays", "load": "runs", "trace": "tracing", "use": "arrays"}

@@ -12,7 +12,7 @@ SECOND_CIRCLE = {
     # files: what takes long, starts many processes, or is about a detail
     "cli": "cli course learn_actions lengths no_gpu measure own_function processes terminal text write",
     "docs": "korean obligations",
-    "exchange": "broken_folders ctranslate2 decoders defaults huggingface llama2c marian refused to_ctranslate2 "
+    "interop": "broken_folders ctranslate2 decoders defaults huggingface llama2c marian refused to_ctranslate2 "
     "to_huggingface",
     "explorer": "page saved session",
     "learn": "answers assembly book child grading kinds_of_answers korean learn_command messages notebook own_parts "

@@ -12,8 +12,8 @@ import slow_models
 from random_runs import in_memory, noisy, random_model
 from safetensors.numpy import load_file
 
-from minitransformer.apps.exchange import Published, read_huggingface
-from minitransformer.apps.exchange.model_bin import read_model_bin
+from minitransformer.apps.interop import Published, read_huggingface
+from minitransformer.apps.interop.model_bin import read_model_bin
 from minitransformer.data import END, START
 from minitransformer.nn import LanguageModel, ModelOptions
 

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 from safetensors.numpy import save_file
 
-from minitransformer.apps.exchange.huggingface import parameters
+from minitransformer.apps.interop.huggingface import parameters
 from minitransformer.arrays import to_numpy
 from minitransformer.ops import sinusoidal_positions
 

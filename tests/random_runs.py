@@ -6,7 +6,7 @@ import numpy as np
 from marian_folders import TEXTS
 
 import minitransformer as mt
-from minitransformer.apps.exchange import Published, write_run
+from minitransformer.apps.interop import Published, write_run
 from minitransformer.data import Bpe
 from minitransformer.runs import Configuration, TrainedRun, open_model
 from minitransformer.tasks import build

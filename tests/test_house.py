@@ -24,7 +24,7 @@ ROWS = (
     ("kernels", "nn", "optim", "parallel"),
     ("gradients", "decoding", "tracing"),
     ("train", "runs"),
-    ("training", "exchange"),
+    ("training", "interop"),
     ("learn", "measure", "explorer"),
     ("cli",),
     ("", "__main__"),  # "" is the package's own __init__

@@ -4,7 +4,7 @@
 ``cli/``        the command ``minitransformer``
 ``learn/``      exercises that check themselves, and models that learners' own functions train
 ``explorer/``   a trained model in the browser
-``exchange/``   models of other programs, in and out
+``interop/``    models of other programs, in and out
 ``measure/``    experiments on the paper, on what came after it, and on speed
 ``plots/``      pictures
 ==============  ================================================================================

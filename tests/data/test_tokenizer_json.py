@@ -9,9 +9,9 @@ import decoder_folders
 import pytest
 
 from minitransformer.apps.cli import main
-from minitransformer.apps.exchange import READERS, write_run
 from minitransformer.apps.explorer.body import RequestError
 from minitransformer.apps.explorer.session import Session
+from minitransformer.apps.interop import READERS, write_run
 from minitransformer.data import TokenizerError, TokenizerJson, Vocabulary, read_tokenizer
 from minitransformer.files import FileError
 from minitransformer.runs import RunFolder, load

@@ -1,4 +1,4 @@
-"""Rules of a search that other programs have; their own searches are the oracles in tests/exchange."""
+"""Rules of a search that other programs have; their own searches are the oracles in tests/interop."""
 
 import numpy as np
 

@@ -32,7 +32,7 @@ def in_pytorch(arrays):
     """Return arrays by PyTorch's names: the layers are those of an encoder there."""
     names = {"target_embedding": "source_embedding", "decoder": "encoder", "residual3": "residual2"}
     renamed = {".".join(names.get(part, part) for part in name.split(".")): array for name, array in arrays.items()}
-    found = mt.exchange.to_pytorch(renamed, SIZES["n_heads"], zero_biases=True)
+    found = mt.interop.to_pytorch(renamed, SIZES["n_heads"], zero_biases=True)
     layers = {name.removeprefix("transformer.encoder."): array for name, array in found.items() if "encoder" in name}
     return found["source_embedding.weight"], layers
 

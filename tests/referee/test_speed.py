@@ -10,7 +10,7 @@ pytest.importorskip("torch", reason="needs PyTorch")
 import torch
 
 from minitransformer import ops
-from minitransformer.apps.exchange import to_pytorch
+from minitransformer.apps.interop import to_pytorch
 from minitransformer.apps.measure.means import ratio
 from minitransformer.apps.measure.speed import pytorch
 from minitransformer.apps.measure.speed.ours import build, random_batch

@@ -69,7 +69,7 @@ def last_bits_changed(array):
 
 
 def train_theirs(model, start, options):
-    state = mt.exchange.to_pytorch(start, SIZES["n_heads"], zero_biases=True)
+    state = mt.interop.to_pytorch(start, SIZES["n_heads"], zero_biases=True)
     model.load_state_dict({name: torch.tensor(array) for name, array in state.items()})
     has_biases = options.get("attention_bias", False)
     for name, parameter in model.named_parameters():
@@ -88,7 +88,7 @@ def train_theirs(model, start, options):
         adam.step()
         losses.append(loss.item())
     kept = {key: value for key, value in options.items() if key in ("norm", "share_embeddings", "attention_bias")}
-    return np.array(losses), mt.exchange.from_pytorch(model.state_dict(), SIZES["n_heads"], **kept)
+    return np.array(losses), mt.interop.from_pytorch(model.state_dict(), SIZES["n_heads"], **kept)
 
 
 def split(state):

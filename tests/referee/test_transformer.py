@@ -36,7 +36,7 @@ def compare(ours, theirs, relative_error):
     logits.backward(d_logits)
     others.backward(torch.tensor(d_logits))
     errors = {"logits": relative_error(logits.numpy(), others.detach().numpy())}
-    gradients = mt.exchange.to_pytorch({name: p.grad for name, p in ours.named_parameters()}, SIZES["n_heads"])
+    gradients = mt.interop.to_pytorch({name: p.grad for name, p in ours.named_parameters()}, SIZES["n_heads"])
     for name, p in theirs.named_parameters(remove_duplicate=False):
         if name in gradients:
             errors[name] = relative_error(gradients.pop(name), p.grad.numpy())
@@ -54,7 +54,7 @@ def test_our_weights_in_pytorch(options, pytorch_model, relative_error):
     rng = np.random.default_rng(7)
     for parameter in ours.parameters():  # gains and biases too
         parameter.data = parameter.data + 0.3 * rng.normal(size=parameter.shape)
-    state = mt.exchange.to_pytorch(ours.state_dict(), SIZES["n_heads"], zero_biases=True)
+    state = mt.interop.to_pytorch(ours.state_dict(), SIZES["n_heads"], zero_biases=True)
     theirs.load_state_dict({name: torch.tensor(array) for name, array in state.items()})
     compare(ours, theirs, relative_error)
 
@@ -63,5 +63,5 @@ def test_our_weights_in_pytorch(options, pytorch_model, relative_error):
 def test_pytorchs_weights_here(options, pytorch_model, relative_error):
     ours, theirs = models(pytorch_model, **options)  # whose attention's biases begin as 0
     kept = {key: value for key, value in options.items() if key in OF_WEIGHTS}
-    ours.load_state_dict(mt.exchange.from_pytorch(theirs.state_dict(), SIZES["n_heads"], **kept))
+    ours.load_state_dict(mt.interop.from_pytorch(theirs.state_dict(), SIZES["n_heads"], **kept))
     compare(ours, theirs, relative_error)

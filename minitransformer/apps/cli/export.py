@@ -12,7 +12,7 @@ from functools import partial
 from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.cli.options import refusing
 from minitransformer.apps.cli.run_options import load_chosen
-from minitransformer.apps.exchange import QUANTIZATIONS, WRITERS, ExportError, check_new, write_ctranslate2
+from minitransformer.apps.interop import QUANTIZATIONS, WRITERS, ExportError, check_new, write_ctranslate2
 
 CHOICES = {"to": WRITERS, "quantization": QUANTIZATIONS}
 

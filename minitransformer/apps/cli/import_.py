@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 
 from minitransformer.apps.cli.errors import UsageError
-from minitransformer.apps.exchange import READERS, check_new, write_run
+from minitransformer.apps.interop import READERS, check_new, write_run
 
 CHOICES = {"kind": READERS}
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from minitransformer.apps.exchange import to_pytorch
+from minitransformer.apps.interop import to_pytorch
 from minitransformer.apps.measure.machine import settle
 from minitransformer.apps.measure.speed.ours import Program, in_processes
 from minitransformer.apps.measure.speed.ours_decoding import Translations, decoding_model, max_length, random_sources

@@ -22,7 +22,7 @@ from ctranslate2_folders import array, model_bin, text, variables
 
 import minitransformer as mt
 from minitransformer.apps.cli import main
-from minitransformer.apps.exchange import READERS, read_huggingface, write_run
+from minitransformer.apps.interop import READERS, read_huggingface, write_run
 from minitransformer.files import FileError
 
 pytest.importorskip("sentencepiece")

@@ -278,7 +278,7 @@ def _check_names(function: str, needed: set[str], found: set[str], known: set[st
     if names := mismatch(needed - found, found - (known or needed)):
         raise ValueError(
             f"{function}: these are not the weights of such a model; {names}; the names that are expected are in the "
-            "documentation of minitransformer.apps.exchange.pytorch_names"
+            "documentation of minitransformer.apps.interop.pytorch_names"
         )
 
 

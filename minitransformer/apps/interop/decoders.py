@@ -27,9 +27,9 @@ from typing import Any
 
 import numpy as np
 
-from minitransformer.apps.exchange.published import OurIds, Published, activation_of
-from minitransformer.apps.exchange.reading import Fields, Tensors, read_weights, shown
-from minitransformer.apps.exchange.writing import PROGRAMS
+from minitransformer.apps.interop.published import OurIds, Published, activation_of
+from minitransformer.apps.interop.reading import Fields, Tensors, read_weights, shown
+from minitransformer.apps.interop.writing import PROGRAMS
 from minitransformer.arrays import Array
 from minitransformer.data import START, UNKNOWN, TokenizerJson, Vocabulary, order, read_tokenizer
 from minitransformer.files import FileError, read_file

@@ -39,10 +39,10 @@ from zipfile import ZIP_STORED, BadZipFile, ZipFile
 
 import numpy as np
 
-from minitransformer.apps.exchange.model_bin import ModelBin, Variables
-from minitransformer.apps.exchange.published import OurIds, Published, arrange, read_pieces
-from minitransformer.apps.exchange.reading import parse_yaml, require_folder, shown
-from minitransformer.apps.exchange.writing import PROGRAMS
+from minitransformer.apps.interop.model_bin import ModelBin, Variables
+from minitransformer.apps.interop.published import OurIds, Published, arrange, read_pieces
+from minitransformer.apps.interop.reading import parse_yaml, require_folder, shown
+from minitransformer.apps.interop.writing import PROGRAMS
 from minitransformer.arrays import Array
 from minitransformer.data import Tokeniser, Words, sentencepiece_model
 from minitransformer.files import FileError, parse_json, read_file, require_regular_file

@@ -13,7 +13,7 @@ from random_runs import trained
 from toml_cases import toml_table
 
 import minitransformer as mt
-from minitransformer.apps.exchange import read_huggingface, write_huggingface
+from minitransformer.apps.interop import read_huggingface, write_huggingface
 from minitransformer.arrays import to_numpy
 from minitransformer.data import END, PAD, START
 

@@ -44,10 +44,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from minitransformer.apps.exchange.model_bin import Variables, read_model_bin
-from minitransformer.apps.exchange.published import OurIds, Published, arrange, find_sinusoidal, read_pieces
-from minitransformer.apps.exchange.reading import Fields, read_tokens, require_folder, shown
-from minitransformer.apps.exchange.writing import PROGRAMS
+from minitransformer.apps.interop.model_bin import Variables, read_model_bin
+from minitransformer.apps.interop.published import OurIds, Published, arrange, find_sinusoidal, read_pieces
+from minitransformer.apps.interop.reading import Fields, read_tokens, require_folder, shown
+from minitransformer.apps.interop.writing import PROGRAMS
 from minitransformer.arrays import Array
 from minitransformer.data import PAD, SPECIALS, START, Characters, Tokeniser, Words
 from minitransformer.files import FileError

@@ -10,7 +10,7 @@ from decoder_folders import llama2c_tokens, without_tokenizers
 
 import minitransformer as mt
 from minitransformer.apps.cli import main
-from minitransformer.apps.exchange import read_llama2c, write_huggingface, write_run
+from minitransformer.apps.interop import read_llama2c, write_huggingface, write_run
 from minitransformer.files import FileError
 
 D, F, N, H, G, LONGEST = 24, 20, 2, 4, 2, 16

@@ -1,4 +1,4 @@
-"""Compares training on with a published model's sizes: ``python tests/exchange/compare_training.py`` prints a table.
+"""Compares training on with a published model's sizes: ``python tests/interop/compare_training.py`` prints a table.
 
 A model of random weights with the sizes of an OPUS-MT model (6 + 6 layers, D 512, F 2048, 8 heads, 58,101 tokens) takes
 training steps on the same random batch, all weights or the factors of LoRA: here with ``training_step`` and Adam, and

@@ -9,8 +9,8 @@ from toml_cases import toml_table
 
 import minitransformer as mt
 from minitransformer.apps.cli import main
-from minitransformer.apps.exchange import ExportError, read_huggingface, write_ctranslate2, write_huggingface, write_run
 from minitransformer.apps.explorer.session import Session
+from minitransformer.apps.interop import ExportError, read_huggingface, write_ctranslate2, write_huggingface, write_run
 from minitransformer.data import TokenizerJson
 from minitransformer.decoding import SamplingOptions, sample
 from minitransformer.files import FileError

@@ -13,7 +13,7 @@ from ctranslate2_folders import without_ctranslate2
 from exported_runs import BASES, CLASSES, IDS, decoder, logits_here, logits_there, translator
 from random_runs import in_memory
 
-from minitransformer.apps.exchange import READERS, WRITERS, ExportError
+from minitransformer.apps.interop import READERS, WRITERS, ExportError
 from minitransformer.decoding import SearchOptions
 from minitransformer.nn import ModelOptions
 from minitransformer.options import OptionError, option

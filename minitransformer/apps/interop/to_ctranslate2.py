@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from minitransformer import ops
-from minitransformer.apps.exchange import writing
-from minitransformer.apps.exchange.ctranslate2 import ACTIVATIONS, SEARCH, layer_norm, parameters
-from minitransformer.apps.exchange.published import NEVER_WRITTEN
+from minitransformer.apps.interop import writing
+from minitransformer.apps.interop.ctranslate2 import ACTIVATIONS, SEARCH, layer_norm, parameters
+from minitransformer.apps.interop.published import NEVER_WRITTEN
 from minitransformer.arrays import Array, to_numpy
 from minitransformer.data import END, PAD, START, MissingExtraError, Tokeniser
 from minitransformer.decoding import SearchOptions

@@ -8,7 +8,7 @@ import pytest
 from marian_npz import CONFIGURATIONS, D, arrays, write_configuration, write_folder
 
 import minitransformer as mt
-from minitransformer.apps.exchange import read_marian, write_run
+from minitransformer.apps.interop import read_marian, write_run
 from minitransformer.data import END, START, MissingExtraError, pad
 from minitransformer.files import FileError
 

@@ -8,8 +8,8 @@ from toml_cases import toml_table
 
 import minitransformer as mt
 from minitransformer.apps.cli import main
-from minitransformer.apps.exchange import read_ctranslate2, read_huggingface, write_ctranslate2, write_run
-from minitransformer.apps.exchange.ctranslate2 import SEARCH
+from minitransformer.apps.interop import read_ctranslate2, read_huggingface, write_ctranslate2, write_run
+from minitransformer.apps.interop.ctranslate2 import SEARCH
 from minitransformer.data import Closed, Vocabulary
 
 pytest.importorskip("sentencepiece")

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minitransformer import ops, runs, training
-from minitransformer.apps.exchange.reading import Fields
-from minitransformer.apps.exchange.writing import PROGRAMS, new_folder
+from minitransformer.apps.interop.reading import Fields
+from minitransformer.apps.interop.writing import PROGRAMS, new_folder
 from minitransformer.arrays import Array, to_numpy
 from minitransformer.data import START, UNKNOWN, Pieces, Tokeniser, Vocabulary
 from minitransformer.files import FileError, read_file

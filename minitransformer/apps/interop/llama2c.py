@@ -19,10 +19,10 @@ from pathlib import Path
 
 import numpy as np
 
-from minitransformer.apps.exchange.decoders import arrange_tokens, build_decoder
-from minitransformer.apps.exchange.published import Published
-from minitransformer.apps.exchange.reading import Tensors
-from minitransformer.apps.exchange.writing import PROGRAMS
+from minitransformer.apps.interop.decoders import arrange_tokens, build_decoder
+from minitransformer.apps.interop.published import Published
+from minitransformer.apps.interop.reading import Tensors
+from minitransformer.apps.interop.writing import PROGRAMS
 from minitransformer.arrays import Array
 from minitransformer.data import read_tokenizer
 from minitransformer.files import FileError, read_file, require_regular_file

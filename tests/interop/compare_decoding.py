@@ -1,4 +1,4 @@
-"""Compares decoding with a published model's sizes: ``python tests/exchange/compare_decoding.py`` prints a table.
+"""Compares decoding with a published model's sizes: ``python tests/interop/compare_decoding.py`` prints a table.
 
 A model of random weights with the sizes of an OPUS-MT model (6 + 6 layers, D 512, F 2048, 8 heads, 58,101 tokens) is
 written by transformers, imported here and converted by CTranslate2. Each program translates the same random sentences
@@ -54,7 +54,7 @@ def write_models(folder: Path) -> None:
     from ctranslate2.converters import TransformersConverter
     from marian_folders import tokens, write_tokenisers
 
-    from minitransformer.apps.exchange import read_huggingface, write_run
+    from minitransformer.apps.interop import read_huggingface, write_run
 
     known = tokens()
     words = [*known[:-1], *(f"w{i}" for i in range(VOCABULARY - len(known))), known[-1]]

@@ -44,10 +44,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minitransformer import ops
-from minitransformer.apps.exchange.decoders import CLASSES, read_decoder
-from minitransformer.apps.exchange.published import OurIds, Published, activation_of, arrange, read_pieces
-from minitransformer.apps.exchange.reading import Fields, Tensors, read_ids, read_weights, require_folder, shown
-from minitransformer.apps.exchange.writing import PROGRAMS
+from minitransformer.apps.interop.decoders import CLASSES, read_decoder
+from minitransformer.apps.interop.published import OurIds, Published, activation_of, arrange, read_pieces
+from minitransformer.apps.interop.reading import Fields, Tensors, read_ids, read_weights, require_folder, shown
+from minitransformer.apps.interop.writing import PROGRAMS
 from minitransformer.arrays import Array, to_numpy
 from minitransformer.data import START
 from minitransformer.files import FileError

@@ -18,7 +18,7 @@ from safetensors.numpy import load_file, save_file
 from toml_cases import toml_table
 
 from minitransformer.apps.cli import main
-from minitransformer.apps.exchange import READERS, write_run
+from minitransformer.apps.interop import READERS, write_run
 from minitransformer.data import Characters, Pieces, Words
 from minitransformer.files import FileError, read_file, require_regular_file
 

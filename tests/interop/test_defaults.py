@@ -17,10 +17,10 @@ from safetensors.numpy import load_file, save_file
 from toml_cases import cases_from_toml, toml_table
 
 from minitransformer import ops
-from minitransformer.apps.exchange import read_ctranslate2, read_huggingface, read_marian
-from minitransformer.apps.exchange.published import arrange, find_sinusoidal
-from minitransformer.apps.exchange.reading import Fields, read_tokens, shown
-from minitransformer.apps.exchange.to_ctranslate2 import _positions
+from minitransformer.apps.interop import read_ctranslate2, read_huggingface, read_marian
+from minitransformer.apps.interop.published import arrange, find_sinusoidal
+from minitransformer.apps.interop.reading import Fields, read_tokens, shown
+from minitransformer.apps.interop.to_ctranslate2 import _positions
 from minitransformer.arrays import to_numpy
 from minitransformer.data import Pieces, Words
 from minitransformer.files import FileError

@@ -20,7 +20,7 @@ from marian_npz import write_folder as write_marian
 from safetensors.numpy import save_file
 
 import minitransformer as mt
-from minitransformer.apps.exchange import read_ctranslate2, read_huggingface, read_marian, write_run
+from minitransformer.apps.interop import read_ctranslate2, read_huggingface, read_marian, write_run
 from minitransformer.data import END, START
 
 pytest.importorskip("sentencepiece")

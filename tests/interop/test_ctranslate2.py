@@ -9,7 +9,7 @@ from ctranslate2_folders import CONFIGURATIONS, configured, write_folder
 from ctranslate2_oracle import opened_there, same_beams, same_scores, sentences
 
 import minitransformer as mt
-from minitransformer.apps.exchange import read_ctranslate2, read_huggingface, write_run
+from minitransformer.apps.interop import read_ctranslate2, read_huggingface, write_run
 from minitransformer.data import END, Pieces, pad
 from minitransformer.decoding import source_sentence
 

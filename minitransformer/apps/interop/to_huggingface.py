@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from minitransformer.apps.exchange import writing
-from minitransformer.apps.exchange.huggingface import parameters
-from minitransformer.apps.exchange.published import ACTIVATIONS
-from minitransformer.apps.exchange.to_decoders import write_decoder
+from minitransformer.apps.interop import writing
+from minitransformer.apps.interop.huggingface import parameters
+from minitransformer.apps.interop.published import ACTIVATIONS
+from minitransformer.apps.interop.to_decoders import write_decoder
 from minitransformer.arrays import Array
 from minitransformer.data import END, PAD, START, UNKNOWN, Tokeniser
 from minitransformer.decoding import SearchOptions

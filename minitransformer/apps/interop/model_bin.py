@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from minitransformer.apps.exchange.reading import shown
+from minitransformer.apps.interop.reading import shown
 from minitransformer.arrays import Array
 from minitransformer.files import FileError, read_file
 

@@ -24,8 +24,8 @@ from exported_runs import (
 from random_runs import in_memory, random_model, trained
 
 from minitransformer.apps.cli import main
-from minitransformer.apps.exchange import WRITERS, ExportError, read_huggingface
-from minitransformer.apps.exchange.ctranslate2 import SEARCH
+from minitransformer.apps.interop import WRITERS, ExportError, read_huggingface
+from minitransformer.apps.interop.ctranslate2 import SEARCH
 from minitransformer.data import END, PAD, START, Characters, Closed, MissingExtraError, Vocabulary
 from minitransformer.decoding import SearchOptions
 from minitransformer.runs import RunError
@@ -45,7 +45,7 @@ def test_an_export_that_fails_leaves_nothing(tmp_path, monkeypatch, program):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("minitransformer.apps.exchange.writing.put_in_place", full)
+    monkeypatch.setattr("minitransformer.apps.interop.writing.put_in_place", full)
     with pytest.raises(RunError, match=r"there: No space left on device"):
         WRITERS[program](translator(BASES[program]), tmp_path / "there")
     assert [*tmp_path.iterdir()] == []

@@ -6,7 +6,7 @@ import slow_models
 from toml_cases import toml_table
 
 import minitransformer as mt
-from minitransformer.apps.exchange import from_pytorch, to_pytorch
+from minitransformer.apps.interop import from_pytorch, to_pytorch
 
 SIZES = {"d_model": 6, "n_heads": 2, "n_layers": 2, "d_ff": 7, "max_length": 5}
 VARIANTS = toml_table(__file__, "VARIANTS")

@@ -6,7 +6,7 @@ from marian_folders import original, tokens
 from toml_cases import toml_table
 
 import minitransformer as mt
-from minitransformer.apps.exchange import read_huggingface, write_run
+from minitransformer.apps.interop import read_huggingface, write_run
 from minitransformer.arrays import to_numpy
 from minitransformer.data import END, PAD, START
 

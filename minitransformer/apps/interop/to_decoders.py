@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from minitransformer.apps.exchange import writing
-from minitransformer.apps.exchange.decoders import CLASSES, parameters
-from minitransformer.apps.exchange.published import ACTIVATIONS
+from minitransformer.apps.interop import writing
+from minitransformer.apps.interop.decoders import CLASSES, parameters
+from minitransformer.apps.interop.published import ACTIVATIONS
 from minitransformer.arrays import Array
 from minitransformer.data import END, START, UNKNOWN, TokenizerJson, read_tokenizer
 from minitransformer.nn import ModelOptions
