@@ -144,14 +144,14 @@ class Options:
         """
         if not isinstance(values, Mapping):
             raise OptionError(f"found {type(values).__name__}, expected a table of options")
-        for before, name in cls.renamed.items():
-            if before in values and name not in values:
-                values = {**values, name: values[before]}
-                del values[before]
+        values = dict(values)
+        for old, name in cls.renamed.items():
+            if old in values and name not in values:
+                values[name] = values.pop(old)
         cls.check(values)
         declarations = cls.declarations()
-        old = {name for name, declared in declarations.items() if not declared.metadata.get("added")}
-        if missing := old - values.keys():
+        required = {name for name, declared in declarations.items() if not declared.metadata.get("added")}
+        if missing := required - values.keys():
             raise OptionError(f"missing {sorted(missing)}", *missing)
         own = {name: value for name, value in values.items() if not declarations[name].part}
         rest = {name: value for name, value in values.items() if declarations[name].part}

@@ -20,7 +20,7 @@ settings.register_profile(
 )
 # The second array library is to meet every line, not every number.
 settings.register_profile(
-    "double", max_examples=6, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "fake_cupy", max_examples=6, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 # A mutant has to fail, not to be understood: no time is spent on a smaller example.
 settings.register_profile(
@@ -33,11 +33,11 @@ settings.register_profile(
 )
 # pytest's own option --hypothesis-profile comes after this and wins.
 BACKEND = os.environ.get("MINITRANSFORMER_TEST_BACKEND") or "numpy"
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("double" if BACKEND == "double" else "fast"))
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("fake_cupy" if BACKEND == "fake_cupy" else "fast"))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Another array library, for all tests: MINITRANSFORMER_TEST_BACKEND=double, or cupy where there is a GPU
+# Another array library, for all tests: MINITRANSFORMER_TEST_BACKEND=fake_cupy, or cupy where there is a GPU
 
 import functools  # noqa: E402
 import gc  # noqa: E402
@@ -80,13 +80,13 @@ def _with_few_entries(gradcheck):
 
 NO_GPU = ""
 """Why CuPy cannot run here, where the tests were to run on it."""
-if BACKEND not in ("numpy", "double", "cupy"):
-    raise pytest.UsageError(f"MINITRANSFORMER_TEST_BACKEND must be numpy, double or cupy, found {BACKEND}")
+if BACKEND not in ("numpy", "fake_cupy", "cupy"):
+    raise pytest.UsageError(f"MINITRANSFORMER_TEST_BACKEND must be numpy, fake_cupy or cupy, found {BACKEND}")
 if BACKEND != "cupy":
-    # The double runs kernels, but slowly: only the tests that are about them turn them on.
+    # Fake CuPy runs kernels, but slowly: only the tests that are about them turn them on.
     os.environ.setdefault(arrays.namespace.KERNELS_VARIABLE, "off")
-if BACKEND == "double":
-    from double import library
+if BACKEND == "fake_cupy":
+    from fake_cupy import library
 
     sys.modules["cupy"] = library.cupy
     testing.gradcheck = sys.modules["minitransformer.testing.prove"].gradcheck = _with_few_entries(testing.gradcheck)
@@ -138,7 +138,7 @@ def pytest_collection_finish():
 def pytest_report_header():
     if NO_GPU:
         return f"array library: every test is skipped: {NO_GPU}"
-    return f"array library: {'a double of ' if BACKEND == 'double' else ''}{arrays.library()}"
+    return f"array library: {'fake ' if BACKEND == 'fake_cupy' else ''}{arrays.library()}"
 
 
 def pytest_collection_modifyitems(items):
@@ -152,8 +152,8 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.skip(reason=NO_GPU))
         elif marker is not None:
             item.add_marker(pytest.mark.skip(reason=f"NumPy only: {marker.args[0]}"))
-        elif BACKEND == "double" and seed is not None and same_but_for_the_seed in seen:
-            item.add_marker(pytest.mark.skip(reason="on the double, one seed meets every line"))
+        elif BACKEND == "fake_cupy" and seed is not None and same_but_for_the_seed in seen:
+            item.add_marker(pytest.mark.skip(reason="with fake CuPy, one seed meets every line"))
         elif BACKEND == "cupy" and item.get_closest_marker("same_bits") is not None and not arrays.uses_kernels():
             reason = "without kernels a GPU adds the gradients of an embedding in no fixed order"
             item.add_marker(pytest.mark.xfail(reason=reason, strict=False))
@@ -189,10 +189,10 @@ def drawn_from_its_name(request):
         rng.bit_generator.state = type(rng.bit_generator)(crc32(request.node.nodeid.encode())).state
 
 
-@pytest.fixture(autouse=BACKEND == "double")
+@pytest.fixture(autouse=BACKEND == "fake_cupy")
 def indices_in_range():
-    """On the double: no test may index out of range, which CuPy would not say."""
-    from double import log
+    """With fake CuPy: no test may index out of range, which CuPy would not say."""
+    from fake_cupy import log
 
     log.clear()
     yield

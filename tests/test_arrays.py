@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from double.library import cupy as double
+from fake_cupy.library import cupy as fake_cupy
 from threadpoolctl import threadpool_info
 
 from minitransformer import arrays
@@ -361,11 +361,11 @@ def test_check_index_looks_where_cupy_does_not(monkeypatch, index):
         assert arrays.check_index(inside, (4, 3)) is inside
 
 
-@pytest.fixture(params=["numpy", "double"])
+@pytest.fixture(params=["numpy", "fake_cupy"])
 def library(request, monkeypatch):
-    """Use NumPy, then the double of CuPy."""
-    if request.param == "double":
-        monkeypatch.setitem(sys.modules, "cupy", double)
+    """Use NumPy, then fake CuPy."""
+    if request.param == "fake_cupy":
+        monkeypatch.setitem(sys.modules, "cupy", fake_cupy)
         use("cupy")
     return request.param
 

@@ -1,6 +1,6 @@
 """NumPy and CuPy side by side: the same training, and runs that go from one to the other.
 
-CuPy is the real one where the tests run on it, else its double.
+CuPy is the real one where the tests run on it, else fake CuPy.
 """
 
 import json
@@ -10,8 +10,8 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from double import log
-from double.library import cupy as double
+from fake_cupy import log
+from fake_cupy.library import cupy as fake_cupy
 from small_models import padded_batch
 
 import minitransformer as mt
@@ -39,7 +39,7 @@ OPTIONS = [{}, {"norm": "pre", "positions": "learned"}, {"attention_block": 3, "
 def library_afterwards(monkeypatch):
     before = backend()
     if before == "numpy":
-        monkeypatch.setitem(sys.modules, "cupy", double)
+        monkeypatch.setitem(sys.modules, "cupy", fake_cupy)
     yield
     use(before)
 
@@ -157,12 +157,12 @@ def test_several_workers_are_refused_on_a_gpu_before_anything_is_written(tmp_pat
     assert not path.exists()
 
 
-# What waits for the device; only the double counts it
+# What waits for the device; only fake CuPy counts it
 
 
 @pytest.mark.parametrize(("clip", "accumulate"), [(None, 1), (0.5, 2)])
 def test_between_losses_that_are_shown_nothing_is_read_back(tmp_path, monkeypatch, clip, accumulate):
-    if sys.modules["cupy"] is not double:
+    if sys.modules["cupy"] is not fake_cupy:
         pytest.skip("a real CuPy does not count")
     changes = {"steps": 20, "dropout": 0.1, "clip": clip, "accumulate": accumulate, "evaluate_every": 10}
     copies, shown = {}, []

@@ -1,13 +1,13 @@
-"""Products of many matrices through cuBLAS, on the double, which reads and writes by address as cuBLAS does."""
+"""Products of many matrices through cuBLAS, with fake CuPy, which reads and writes by address as cuBLAS does."""
 
 import itertools
 import sys
 
 import numpy as np
 import pytest
-from double import cuda
-from double.device_array import wrap
-from double.library import cupy
+from fake_cupy import cuda
+from fake_cupy.device_array import wrap
+from fake_cupy.library import cupy
 
 from minitransformer import arrays
 from minitransformer.arrays.products import COMPUTE_TYPE_TF32, batched_matmul
@@ -16,7 +16,7 @@ HEADS = (3, 5, 2, 4)  # (B, T, H, Dk), from which heads are cut
 
 
 def device(values):
-    """Return an array over the same memory as the double's."""
+    """Return an array over the same memory as fake CuPy's."""
     return wrap(values)
 
 
@@ -88,7 +88,7 @@ def test_heads_are_multiplied_without_a_copy(monkeypatch):
 
 
 @pytest.fixture
-def on_the_double(monkeypatch):
+def on_fake_cupy(monkeypatch):
     before = arrays.backend()
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     arrays.use("cupy")
@@ -96,7 +96,7 @@ def on_the_double(monkeypatch):
     arrays.use(before)
 
 
-@pytest.mark.usefixtures("on_the_double")
+@pytest.mark.usefixtures("on_fake_cupy")
 @pytest.mark.parametrize(("x_type", "y_type"), [("float32", "float64"), ("float64", "float32"), ("float32", "float32")])
 @pytest.mark.parametrize("out_type", [None, "float32", "float64"])
 def test_cublas_is_given_arrays_of_one_type_only(x_type, y_type, out_type):
@@ -112,7 +112,7 @@ def test_cublas_is_given_arrays_of_one_type_only(x_type, y_type, out_type):
     assert cuda.Cublas.calls == (x_type == y_type == (out_type or x_type))
 
 
-@pytest.mark.usefixtures("on_the_double")
+@pytest.mark.usefixtures("on_fake_cupy")
 @pytest.mark.parametrize(
     ("x_shape", "y_shape"), [((3, 4), (4, 5)), ((2, 3, 4), (4, 5)), ((2, 3, 4), (1, 4, 5)), ((4,), (2, 4, 5))]
 )
@@ -124,7 +124,7 @@ def test_what_has_no_leading_axes_in_common_is_left_to_cupy(x_shape, y_shape):
     assert cuda.Cublas.calls == 0
 
 
-@pytest.mark.usefixtures("on_the_double")
+@pytest.mark.usefixtures("on_fake_cupy")
 def test_whole_numbers_are_left_to_cupy():
     x = cupy.asarray(np.arange(12).reshape(2, 2, 3))
     cuda.Cublas.calls = 0
@@ -132,7 +132,7 @@ def test_whole_numbers_are_left_to_cupy():
     assert cuda.Cublas.calls == 0
 
 
-@pytest.mark.usefixtures("on_the_double")
+@pytest.mark.usefixtures("on_fake_cupy")
 def test_shapes_that_do_not_fit_are_refused_before_cublas_reads_beyond_an_array():
     x, y = cupy.ones((2, 3, 4)), cupy.ones((2, 5, 6))
     with pytest.raises(ValueError, match="mismatch"):

@@ -313,7 +313,7 @@ def test_gradcheck_ends_with_status_1_if_a_gradient_is_wrong(monkeypatch, capsys
     cases = len(examples(ops.softmax, 0))
     assert len(re.findall(r"  FAIL$", table, re.M)) == cases
     assert len(re.findall(r"^softmax.*WRONG", reports, re.M)) == cases
-    assert re.search(r"x, shape \(2, 3, 5\): \d+ of \d+ ", reports)  # on the double a few entries are enough
+    assert re.search(r"x, shape \(2, 3, 5\): \d+ of \d+ ", reports)  # on fake CuPy a few entries are enough
 
 
 def test_too_little_memory_is_said_in_words(monkeypatch, capsys):

@@ -6,8 +6,8 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from double.library import OutOfMemoryError
-from double.library import cupy as double
+from fake_cupy.library import OutOfMemoryError
+from fake_cupy.library import cupy as fake_cupy
 from toml_cases import toml_table
 
 from minitransformer import arrays
@@ -60,7 +60,7 @@ def test_what_is_missing_is_said(monkeypatch, tmp_path, capsys, command, missing
 
 def test_what_needs_the_processor_is_refused_on_a_gpu(monkeypatch, tmp_path, refused):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(sys.modules, "cupy", double)
+    monkeypatch.setitem(sys.modules, "cupy", fake_cupy)
     for line, word in toml_table(__file__, "ON_A_GPU").items():
         assert word in refused(*line.split(), "--backend", "cupy")
     assert not any(tmp_path.iterdir())
@@ -95,7 +95,7 @@ def test_a_gpu_that_is_too_small_is_said(monkeypatch, tmp_path, capsys, error):
     def full(*arguments, **options):
         raise error
 
-    monkeypatch.setitem(sys.modules, "cupy", double)
+    monkeypatch.setitem(sys.modules, "cupy", fake_cupy)
     monkeypatch.setattr("minitransformer.training.trainer.training_step", full)
     sizes = ["--d-model", "8", "--n-heads", "2", "--n-layers", "1", "--d-ff", "8", "--train-pairs", "50"]
     command = ["train", "copy", *sizes, "--held-out", "5", "--out", str(tmp_path / "run"), "--backend", "cupy"]
@@ -109,7 +109,7 @@ def test_another_error_of_the_gpu_is_not_hidden(monkeypatch, tmp_path):
     def broken(*arguments, **options):
         raise RuntimeError("cudaErrorIllegalAddress")
 
-    monkeypatch.setitem(sys.modules, "cupy", double)
+    monkeypatch.setitem(sys.modules, "cupy", fake_cupy)
     monkeypatch.setattr("minitransformer.training.trainer.training_step", broken)
     command = ["train", "copy", "--train-pairs", "50", "--held-out", "5", "--backend", "cupy", "--out"]
     with pytest.raises(RuntimeError, match="IllegalAddress"):

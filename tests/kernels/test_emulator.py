@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from double import cuda
-from double.library import cupy
+from fake_cupy import cuda
+from fake_cupy.library import cupy
 
 pytestmark = pytest.mark.skipif(cuda.COMPILER is None, reason=cuda.NO_COMPILER)
 

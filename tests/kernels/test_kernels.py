@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from double import cuda
+from fake_cupy import cuda
 
 import minitransformer as mt
 from minitransformer import arrays, ops

@@ -68,7 +68,7 @@ def test_the_order_of_the_source_is_seen_by_its_positions_alone(positions):
 # Gradients
 
 
-@pytest.mark.numpy_only("counts the entries that are moved: the double moves fewer")
+@pytest.mark.numpy_only("counts the entries that are moved: fake CuPy moves fewer")
 def test_many_entries_of_every_gradient():
     """A model that shares nothing: every entry of small parameters, and all of large ones in directions."""
     model = model_of(norm="post", positions="learned", share_embeddings=False, attention_bias=True)
@@ -96,7 +96,7 @@ def test_gradients_of_every_variant(norm, positions, share, bias):
     gradcheck(of_vector, [np.concatenate([array.ravel() for array in arrays])], max_entries=4, n_directions=3)
 
 
-@pytest.mark.numpy_only("the double moves all parameters at once, in the test above")
+@pytest.mark.numpy_only("fake CuPy moves all parameters at once, in the test above")
 @cases_from_toml
 def test_gradients_of_every_parameter(options):
     """Each parameter alone: a direction moves all its entries, so one wrong entry is enough to be seen."""

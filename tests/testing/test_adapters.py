@@ -11,7 +11,7 @@ from contextlib import suppress
 import numpy as np
 import pytest
 from check_cases import needs
-from double.library import cupy
+from fake_cupy.library import cupy
 
 import minitransformer as mt
 from minitransformer.testing import check, examine
@@ -193,7 +193,7 @@ def test_a_backward_pass_of_pytorch_that_writes_into_the_gradient_of_its_output(
 
 class TestCuPy:
     @pytest.fixture(autouse=True)
-    def the_double(self, monkeypatch):
+    def fake_cupy(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "cupy", cupy)
 
     @pytest.mark.parametrize("kind", KINDS)

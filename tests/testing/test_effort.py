@@ -114,7 +114,7 @@ def test_what_is_harder_to_decide_takes_more_calls_which_are_counted(name):
     assert (report.verdict, *found) == (verdict, moved, passes)
 
 
-@pytest.mark.numpy_only("the double moves fewer entries, and wraps what is counted")
+@pytest.mark.numpy_only("fake CuPy moves fewer entries, and wraps what is counted")
 def test_a_sweep_takes_four_calls_an_entry_and_step():
     cube = Counted(lambda x: x * x * x)
     found = sweep(cube, [np.arange(1, 51.0)], steps=[0.25, 0.5, 0.125])
@@ -129,7 +129,7 @@ def test_a_sweep_takes_four_calls_an_entry_and_step():
     assert others[0] == others[1] == found.central[2] != others[2]
 
 
-@pytest.mark.numpy_only("the double moves fewer entries, and wraps what is counted")
+@pytest.mark.numpy_only("fake CuPy moves fewer entries, and wraps what is counted")
 def test_a_proof_moves_64_entries_of_the_hand_written_form_and_4_of_the_composed_one():
     forward, backward = Counted(lambda x: (x * x, x)), Counted(lambda x, d: (2 * x * d,))
     reference, x = Counted(lambda x: x * x), np.arange(1, 71.0)

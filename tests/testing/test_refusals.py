@@ -41,7 +41,7 @@ OUT_OF_RANGE += [(functools.partial(gradcheck, square, [X]), o) for o in [*COUNT
 OUT_OF_RANGE += [(functools.partial(gradcheck, square, [X]), {"tolerance": t}) for t in (0, -1e-7, 1, NAN)]
 
 
-@pytest.mark.numpy_only("the double limits how many entries move")
+@pytest.mark.numpy_only("fake CuPy limits how many entries move")
 @pytest.mark.parametrize(
     ("call", "options"), OUT_OF_RANGE, ids=lambda value: str(value) if isinstance(value, dict) else value.func.__name__
 )

@@ -8,7 +8,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from double.library import cupy
+from fake_cupy.library import cupy
 from small_models import CROSS, SOURCE, TARGET, gradients, model
 from toml_cases import toml_table
 

@@ -1,4 +1,4 @@
-"""Measuring on a GPU, tried out without one: our side on the double of CuPy, PyTorch's on the processor."""
+"""Measuring on a GPU, tried out without one: our side on fake CuPy, PyTorch's on the processor."""
 
 import importlib.util
 import json
@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from double import log
-from double.card import Device
-from double.library import cupy as double
+from fake_cupy import log
+from fake_cupy.device import Device
+from fake_cupy.library import cupy as fake_cupy
 from toml_cases import cases_from_toml
 
 from minitransformer.apps.cli import main
@@ -23,11 +23,11 @@ pytestmark = pytest.mark.numpy_only("chooses the library itself")
 TINY = Workload().changed(d_model=8, n_heads=2, n_layers=2, d_ff=12, vocabulary=11, batch=4, length=5)
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 
-# A process of its own, in which the double is CuPy, PyTorch's GPU is the processor, and the large product is small.
+# A process of its own, in which fake CuPy is CuPy, PyTorch's GPU is the processor, and the large product is small.
 CHILD = f"""
 import json, sys
 sys.path.insert(0, {str(Path(__file__).parents[2])!r})
-from double.library import cupy
+from fake_cupy.library import cupy
 sys.modules["cupy"] = cupy
 from minitransformer.apps.measure.speed import gpu
 from minitransformer.apps.measure.speed.program import main
@@ -37,8 +37,8 @@ sys.exit(main([json.dumps(json.loads(sys.argv[1]) | {{"device": "cpu"}})]))
 
 
 @pytest.fixture
-def double_in_use(monkeypatch):
-    monkeypatch.setitem(sys.modules, "cupy", double)
+def fake_cupy_in_use(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", fake_cupy)
     monkeypatch.setattr(gpu, "SIDE", 32)
     monkeypatch.setattr(gpu, "LONG_ENOUGH", 1e-3)
     use("cupy")
@@ -53,10 +53,10 @@ def test_the_products_of_a_step_are_those_that_a_step_does():
         assert workload.flops == account.flops
 
 
-@pytest.mark.usefixtures("double_in_use")
+@pytest.mark.usefixtures("fake_cupy_in_use")
 def test_a_block_waits_before_and_after_and_reads_nothing_in_between():
     with gpu.prepare_ours(TINY) as (turn, description):
-        assert description["card"]["name"] == "a double"
+        assert description["card"]["name"] == "a fake GPU"
         assert description["card"]["cuda"] == "13.2"
         assert description["matmul"] > 0
         waits = Device.waits
@@ -71,7 +71,7 @@ def test_a_block_waits_before_and_after_and_reads_nothing_in_between():
         assert turn(12)["loss"] < first  # it goes on, and it trains
 
 
-@pytest.mark.usefixtures("double_in_use")
+@pytest.mark.usefixtures("fake_cupy_in_use")
 def test_what_is_no_training_is_not_timed():
     with pytest.raises(ArithmeticError, match="the loss is nan after 2 steps"):
         gpu._block(lambda: float("nan"), lambda: None, 2)
@@ -101,7 +101,7 @@ def test_the_share_of_the_cards_rate():
 
 @pytest.mark.parametrize("side", ["alone", "beside PyTorch"])
 def test_from_the_first_word_to_the_figures(monkeypatch, tmp_path, capsys, side):
-    monkeypatch.setitem(sys.modules, "cupy", double)
+    monkeypatch.setitem(sys.modules, "cupy", fake_cupy)
     monkeypatch.setitem(GPU_CONFIGURATIONS, "base-64x64", TINY)
     monkeypatch.setattr("minitransformer.apps.measure.speed.turns.TURN", 0.01)
     real = program.command
@@ -120,7 +120,7 @@ def test_from_the_first_word_to_the_figures(monkeypatch, tmp_path, capsys, side)
         use("numpy")
     report = " ".join(capsys.readouterr().out.split())
     assert "base-64x64: D 8, H 2, N 2, F 12, V 11; 4 x 5 tokens" in report
-    assert "a double, 8 GB" in report
+    assert "a fake GPU, 8 GB" in report
     assert "CUDA 13.2, driver 13.0" in report
     assert "a wait for the GPU before and after" in report
     assert "one large one alone runs at" in report
@@ -141,7 +141,7 @@ def test_from_the_first_word_to_the_figures(monkeypatch, tmp_path, capsys, side)
 
 
 @cases_from_toml
-@pytest.mark.usefixtures("double_in_use")
+@pytest.mark.usefixtures("fake_cupy_in_use")
 def test_what_is_not_for_a_gpu_is_refused(monkeypatch, tmp_path, capsys, arguments, message):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("minitransformer.apps.measure.speed.measure_speed", pytest.fail)

@@ -106,7 +106,7 @@ class ndarray:
 
     def __getattr__(self, name: str) -> Any:
         if name in METHODS or name in ATTRIBUTES or name in SPECIFICATION["ndarray"]["special"]:
-            raise NotImplementedError(f"CuPy's arrays have {name}, the double's do not yet: add it to {__file__}")
+            raise NotImplementedError(f"CuPy's arrays have {name}, fake CuPy's do not yet: add it to {__file__}")
         raise AttributeError(f"'ndarray' object has no attribute {name!r}")
 
     # What the host may know without waiting

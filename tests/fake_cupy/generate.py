@@ -1,8 +1,8 @@
-"""Write down what the installed CuPy has: names, keywords, methods. Run as ``python tests/double/generate.py``.
+"""Write down what the installed CuPy has: names, keywords, methods. Run as ``python tests/fake_cupy/generate.py``.
 
 CuPy can be imported without a GPU, and arrays of it can be made over ordinary memory, as long as nothing computes. That
 is enough to ask it for its names and the keywords of its functions, and to see what its universal functions refuse.
-The answer is ``cupy.json`` beside this file, from which the double is built. Nothing in it depends on the machine.
+The answer is ``cupy.json`` beside this file, from which fake CuPy is built. Nothing in it depends on the machine.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from . import card, cuda, log
+from . import cuda, device, log
 from .device_array import SPECIFICATION, check_call, complaint, in_range, ndarray, operand, results, upload, wrap
 
 ARRAY_PARAMETERS = {"a", "x", "m", "v", "ary", "arr", "array", "condition", "prototype", "x1"}
@@ -93,7 +93,7 @@ def _function(name: str, parameters: list[str], numpy: Callable[..., Any] | None
 
     def function(*args: Any, **kwargs: Any) -> Any:
         if numpy is None:
-            raise NotImplementedError(f"CuPy has {name}, the double has not: add it to tests/double/library.py")
+            raise NotImplementedError(f"CuPy has {name}, fake CuPy does not yet: add it to tests/fake_cupy/library.py")
         check_call(name, parameters, args, kwargs)
         if name not in ON_HOST and args and parameters[0] in ARRAY_PARAMETERS and not isinstance(args[0], ndarray):
             raise TypeError(f"Argument {parameters[0]!r} has incorrect type (expected ndarray, got {type(args[0])})")
@@ -272,7 +272,7 @@ def _module() -> types.ModuleType:
         setattr(found, function.__name__, function)
     found.ndarray, found.ufunc = ndarray, Ufunc
     found.is_available = lambda: True
-    found.is_a_double = True
+    found.is_fake = True
     found.random = types.ModuleType("cupy.random")
     for name, parameters in SPECIFICATION["random"].items():
         setattr(found.random, name, _function(name, parameters, None))
@@ -283,8 +283,8 @@ def _module() -> types.ModuleType:
     found.cuda = types.ModuleType("cupy.cuda")
     found.cuda.is_available = lambda: True
     found.cuda.cublas, found.cuda.get_cublas_handle = cuda.Cublas, lambda: 1
-    found.cuda.Device, found.cuda.runtime = card.Device, card.runtime
-    pool = card.MemoryPool()
+    found.cuda.Device, found.cuda.runtime = device.Device, device.runtime
+    pool = device.MemoryPool()
     found.get_default_memory_pool = lambda: pool
     found.RawModule = cuda.RawModule
     found._core = types.ModuleType("cupy._core")

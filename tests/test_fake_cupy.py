@@ -1,4 +1,4 @@
-"""The double of CuPy: what it refuses, what it counts, that it knows what CuPy has, and what a training step costs."""
+"""Fake CuPy: what it refuses, what it counts, that it knows what CuPy has, and what a training step costs."""
 
 import argparse
 import copy
@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from double import generate, log
-from double.library import cupy
+from fake_cupy import generate, log
+from fake_cupy.library import cupy
 from small_models import padded_batch
 from toml_cases import cases_from_toml
 
@@ -38,7 +38,7 @@ def x():
 
 
 @pytest.fixture
-def on_the_double(monkeypatch):
+def on_fake_cupy(monkeypatch):
     before = mt.backend()
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     use("cupy")
@@ -56,7 +56,7 @@ def test_the_specification_is_that_of_the_installed_cupy():
     written = json.loads(generate.SPECIFICATION.read_text(encoding="utf-8"))
     if found["cupy"] != written["cupy"]:
         pytest.skip(f"CuPy {found['cupy']} is installed, the specification is of {written['cupy']}")
-    assert found == written, "run: python tests/double/generate.py"
+    assert found == written, "run: python tests/fake_cupy/generate.py"
 
 
 @pytest.mark.parametrize(
@@ -194,14 +194,14 @@ def test_what_does_not_wait_is_not_counted(x):
 @pytest.mark.parametrize("compute", [lambda x: mt.ops.rotary.forward(x)[0], lambda x: mt.ops.alibi(2, 5)])
 def test_a_table_belongs_to_the_library_for_which_it_was_computed(compute, monkeypatch, request):
     host = compute(xp.ones((3, 4)))
-    request.getfixturevalue("on_the_double")
+    request.getfixturevalue("on_fake_cupy")
     found = compute(xp.ones((3, 4)))
     assert isinstance(found, cupy.ndarray)
     np.testing.assert_array_equal(to_numpy(found), to_numpy(host))
 
 
 @cases_from_toml
-@pytest.mark.usefixtures("on_the_double")
+@pytest.mark.usefixtures("on_fake_cupy")
 def test_a_training_step_does_not_wait_for_the_device(options):
     sizes = {"d_model": 12, "n_heads": 3, "n_layers": 2, "d_ff": 20, "dropout": 0.1}
     model = mt.nn.Transformer(9, 9, **sizes, **options)
@@ -229,7 +229,7 @@ def test_the_processes_of_a_machine_take_its_gpus_in_turn(monkeypatch, local_ran
         assert cupy.cuda.Device().id == gpu
 
 
-@pytest.mark.usefixtures("on_the_double")
+@pytest.mark.usefixtures("on_fake_cupy")
 @pytest.mark.parametrize("reads_gpus", [True, False])
 def test_mpi_reads_from_a_device_that_has_finished_or_from_the_host(monkeypatch, x, reads_gpus):
     waits, mpi = [], object.__new__(MPI)

@@ -1,4 +1,4 @@
-"""What the double has of CUDA itself: a compiler for kernels, and cuBLAS for batches."""
+"""What fake CuPy has of CUDA itself: a compiler for kernels, and cuBLAS for batches."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class runtime:
 
     @staticmethod
     def getDeviceProperties(device: int) -> dict[str, Any]:
-        return {"name": b"a double", "totalGlobalMem": 8 * 10**9}
+        return {"name": b"a fake GPU", "totalGlobalMem": 8 * 10**9}
 
     @staticmethod
     def getDeviceCount() -> int:

@@ -8,7 +8,7 @@ has is read from ``cupy.json``, which ``generate.py`` writes from an installed C
 ``log.py``            copies between host and device, and indices that were wrapped, as they happen
 ``device_array.py``   the array
 ``library.py``        the functions, put together into a module that can take CuPy's place
-``card.py``           the GPU as a report sees it
+``device.py``         the GPU as a report sees it
 ``generate.py``       asks the installed CuPy what it has
 ====================  =================================================================================
 
