@@ -161,7 +161,7 @@ def test_a_report_names_the_library_and_the_gpu(monkeypatch):
     assert waits == []
     use("cupy")
     assert arrays.library() == "cupy 14.1"
-    assert arrays.card() == {"name": "H200", "memory": 11, "cupy": "14.1", "cuda": "13.2", "driver": "12.8"}
+    assert arrays.device() == {"name": "H200", "memory": 11, "cupy": "14.1", "cuda": "13.2", "driver": "12.8"}
     arrays.synchronize()
     assert waits == ["for the device"]
 
@@ -176,10 +176,10 @@ def test_a_process_takes_its_gpu_before_anything_is_allocated(monkeypatch):
     arange = library.arange
     library.arange = lambda n: calls.append("an array") or arange(n)
     monkeypatch.setitem(sys.modules, "cupy", library)
-    monkeypatch.setattr(arrays.namespace, "_chosen_card", None)
+    monkeypatch.setattr(arrays.namespace, "_chosen_device", None)
     use("cupy")
     assert calls == ["an array"]  # the GPU that is in use stays
-    arrays.choose_card(5)  # the sixth process of a machine with two GPUs
+    arrays.choose_device(5)  # the sixth process of a machine with two GPUs
     use("cupy")
     assert calls[1:] == [1, "an array"]
 

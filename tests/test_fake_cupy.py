@@ -222,7 +222,7 @@ def test_the_processes_of_a_machine_take_its_gpus_in_turn(monkeypatch, local_ran
     group = SimpleNamespace(size=6, rank=local_rank + 1, local_rank=local_rank)
     monkeypatch.setattr("minitransformer.apps.cli.processes.start", lambda name: group)
     monkeypatch.setattr(cupy.cuda.Device, "in_use", 0)
-    monkeypatch.setattr(mt.arrays.namespace, "_chosen_card", None)
+    monkeypatch.setattr(mt.arrays.namespace, "_chosen_device", None)
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     find_group(argparse.Namespace(command="train"))
     with using("cupy"):

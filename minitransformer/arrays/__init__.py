@@ -52,8 +52,8 @@ from minitransformer.arrays.memory import full_memory as full_memory
 from minitransformer.arrays.namespace import Array as Array
 from minitransformer.arrays.namespace import BackendError as BackendError
 from minitransformer.arrays.namespace import backend as backend
-from minitransformer.arrays.namespace import card as card
-from minitransformer.arrays.namespace import choose_card as choose_card
+from minitransformer.arrays.namespace import choose_device as choose_device
+from minitransformer.arrays.namespace import device as device
 from minitransformer.arrays.namespace import library as library
 from minitransformer.arrays.namespace import synchronize as synchronize
 from minitransformer.arrays.namespace import use as use

@@ -22,7 +22,7 @@ KERNELS_VARIABLE = "MINITRANSFORMER_KERNELS"
 """The environment variable that, set to "off", turns the fused CUDA kernels off."""
 
 
-_chosen_card: int | None = None
+_chosen_device: int | None = None
 
 
 class BackendError(RuntimeError):
@@ -91,7 +91,7 @@ def _put_in_use(names: dict[str, Any]) -> None:
         function(uses_kernels())
 
 
-def choose_card(number: int) -> None:
+def choose_device(number: int) -> None:
     """Choose the GPU on which this thread will work; call it before `use` and before any look-up in ``xp``.
 
     Parameters
@@ -99,8 +99,8 @@ def choose_card(number: int) -> None:
     number : int
         The GPU's number, modulo the number of GPUs, so that more processes than GPUs share them.
     """
-    global _chosen_card
-    _chosen_card = number
+    global _chosen_device
+    _chosen_device = number
 
 
 def uses_kernels() -> bool:
@@ -119,7 +119,7 @@ def library() -> str:
     return f"{backend()} {vars(xp)['_library'].__version__}"
 
 
-def card() -> dict[str, Any]:
+def device() -> dict[str, Any]:
     """Return a description of the GPU for reports: its name, its memory in bytes, and driver and library versions."""
     runtime = xp.cuda.runtime
     properties = runtime.getDeviceProperties(xp.cuda.Device().id)
@@ -154,8 +154,8 @@ def _import_cupy() -> Any:
             "Check that nvidia-smi runs, or use the NumPy backend."
         )
     try:
-        if _chosen_card is not None:  # before anything is allocated
-            cupy.cuda.Device(_chosen_card % cupy.cuda.runtime.getDeviceCount()).use()
+        if _chosen_device is not None:  # before anything is allocated
+            cupy.cuda.Device(_chosen_device % cupy.cuda.runtime.getDeviceCount()).use()
         # A driver alone is not enough: the first kernel needs the CUDA compiler too.
         float((cupy.arange(2) + 1).sum())
     except Exception as error:

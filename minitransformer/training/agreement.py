@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from platform import python_version
 
-from minitransformer.arrays import backend, blas, card
+from minitransformer.arrays import backend, blas, device
 from minitransformer.gradients import check_micro_batches, check_workers, default_micro_batches
 from minitransformer.parallel import FORKS_SAFELY, ProcessGroup, can_fork
 from minitransformer.runs.configuration import Configuration
@@ -70,7 +70,7 @@ def compare_processors(group: ProcessGroup) -> list[str]:
 
     They can train together, because each weight is updated by one process and sent to all; only the last bits differ.
     """
-    first, *others = group.all_gather(blas.kind() if backend() == "numpy" else card()["name"])
+    first, *others = group.all_gather(blas.kind() if backend() == "numpy" else device()["name"])
     different = [(rank, kind) for rank, kind in enumerate(others, 1) if kind != first]
     if not different:
         return []

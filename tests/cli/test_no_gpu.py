@@ -125,7 +125,7 @@ def test_each_process_takes_a_gpu_before_the_library_is_chosen(monkeypatch):
 
     group = SimpleNamespace(size=4, rank=3, local_rank=1)
     monkeypatch.setattr("minitransformer.apps.cli.processes.start", lambda name: group)
-    monkeypatch.setattr("minitransformer.apps.cli.processes.choose_card", calls.append)
+    monkeypatch.setattr("minitransformer.apps.cli.processes.choose_device", calls.append)
     monkeypatch.setattr("minitransformer.apps.cli.running.end_all", lambda *_: None)
     monkeypatch.setattr("minitransformer.apps.cli.running.use", use)
     assert main(["train", "copy", "--backend", "cupy"]) == 2

@@ -8,7 +8,7 @@ from together import run_together
 from toml_cases import cases_from_toml
 
 from minitransformer.apps.cli import main
-from minitransformer.arrays import backend, blas, card
+from minitransformer.arrays import backend, blas, device
 from minitransformer.data import MissingExtraError
 from minitransformer.parallel import (
     SINGLE_PROCESS,
@@ -141,5 +141,5 @@ def test_other_processors_are_told_once(kinds, words):
 
 def test_what_is_compared_is_what_rounds():
     notes = compare_processors(SimpleNamespace(all_gather=lambda own: [own, "another"]))
-    expected = blas.kernels() if backend() == "numpy" else card()["name"]
+    expected = blas.kernels() if backend() == "numpy" else device()["name"]
     assert f"process 0 with {expected}" in notes[0]

@@ -13,7 +13,7 @@ from typing import TextIO
 
 from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.cli.parser import ARGUMENTS
-from minitransformer.arrays import backend, blas, choose_card
+from minitransformer.arrays import backend, blas, choose_device
 from minitransformer.parallel import (
     ProcessGroup,
     forked,
@@ -45,7 +45,7 @@ def find_group(args: argparse.Namespace) -> None:
     if "distributed" in ARGUMENTS["commands"][args.command]:
         args.group = start(getattr(args, "distributed", None))
         if args.group.size > 1:
-            choose_card(args.group.local_rank)
+            choose_device(args.group.local_rank)
     elif launched_rank() is not None:
         raise UsageError(f"{args.command} runs in one process; start it without mpiexec or srun")
 

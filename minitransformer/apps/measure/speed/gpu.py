@@ -24,7 +24,7 @@ from minitransformer.apps.measure.machine import peak_memory
 from minitransformer.apps.measure.speed.ours import WARM_UP, Program, build, random_batch
 from minitransformer.apps.measure.speed.pytorch import stepper
 from minitransformer.apps.measure.speed.workloads import LABEL_SMOOTHING, LEARNING_RATE, Workload
-from minitransformer.arrays import asarray, card, device_memory, free_device_memory, synchronize, xp
+from minitransformer.arrays import asarray, device, device_memory, free_device_memory, synchronize, xp
 from minitransformer.optim import Adam
 from minitransformer.training import training_step
 
@@ -53,7 +53,7 @@ def prepare_ours(workload: Workload) -> Iterator[Program]:
     _block(step, synchronize, WARM_UP)
     yield (
         lambda times: _block(step, synchronize, times) | {"peak": device_memory()},
-        {"workers": 1, "card": card(), "matmul": rate},
+        {"workers": 1, "card": device(), "matmul": rate},
     )
 
 
