@@ -33,7 +33,7 @@ from minitransformer.training.length import guess_seconds
 from minitransformer.training.losses import Losses
 from minitransformer.training.preparing import prepare
 from minitransformer.training.text_evaluation import TextScores, evaluate_text
-from minitransformer.training.weight_averaging import MeanWeights, whole
+from minitransformer.training.weight_averaging import WeightAverage, whole
 
 LOG_EVERY = 10
 """Steps per line of the log. On a GPU the losses are read at the same interval, because reading makes the host wait."""
@@ -115,7 +115,7 @@ class Trainer:
             self.model.load_state_dict({name: p.data for name, p in (own | other).items()})
         self.optimiser = self._new_optimiser()
         self.step = 0
-        self.mean = MeanWeights(self.optimiser)
+        self.weight_average = WeightAverage(self.optimiser)
         self.best: Best | None = None
         self.waited = 0
         """The number of measurements since the best."""
@@ -232,11 +232,11 @@ class Trainer:
 
     def _move_to(self, group: ProcessGroup) -> None:
         """Go on with other processes, of which each updates a part of the weights."""
-        state, mean = self._whole_optimiser(), whole(self.mean.values, self.optimiser, self.group)
+        state, mean = self._whole_optimiser(), whole(self.weight_average.values, self.optimiser, self.group)
         self.group = group
         self.optimiser = self._new_optimiser()
         self.optimiser.load_state_dict(state)
-        self.mean = MeanWeights(self.optimiser, mean, self.mean.steps)
+        self.weight_average = WeightAverage(self.optimiser, mean, self.weight_average.steps)
 
     def _whole_optimiser(self) -> dict[str, Array]:
         """Return the state of the optimiser for all weights, on the host."""
@@ -275,7 +275,7 @@ class Trainer:
                 due = self.step % LOG_EVERY == 0 or self.step == c.steps
                 losses = self._losses.read(self.step) if due or backend() == "numpy" else []
                 if c.averaged_at(self.step):
-                    self.mean.add()
+                    self.weight_average.add()
 
                 # log
                 written = sum(int((batch.target_output != PAD).sum()) for batch in accumulated)
@@ -392,14 +392,14 @@ class Trainer:
             seconds=self.seconds,
             tokens=self.tokens,
             losses=self._losses.read(self.step),
-            averaged=self.mean.steps,
+            averaged=self.weight_average.steps,
             best=self.best,
             waited=self.waited,
             regular=self.configuration.training.saves_regularly_at(self.step),
             dropout=self.model.rng.bit_generator.state,
             provenance=self.provenance,
         )
-        mean = self.mean.state_dict(self.model, self.group)
+        mean = self.weight_average.state_dict(self.model, self.group)
         return Checkpoint(weights_to_save(self.model), self._whole_optimiser(), mean, state.flat())
 
     def restore(self, checkpoint: Checkpoint) -> None:
@@ -416,7 +416,7 @@ class Trainer:
         where = f"{checkpoint.path}: " if checkpoint.path else ""
         before = f"{where}the checkpoint does not belong to this configuration: "
         with refusing((ValueError, KeyError, TypeError, OverflowError), before):
-            self.mean.load_state_dict(self.model, checkpoint.mean, state.averaged)
+            self.weight_average.load_state_dict(self.model, checkpoint.mean, state.averaged)
             self.model.load_state_dict(self._fixed() | checkpoint.model)
             self.optimiser.load_state_dict(checkpoint.optimiser)
             if self.optimiser.step_count != state.step:
@@ -427,5 +427,5 @@ class Trainer:
         self.step, self.seconds, self.tokens = state.step, state.seconds, state.tokens
         self.waited, self._losses = state.waited, Losses(state.losses)
         if not c.averaged_at(self.step):  # steps were added, so the last ones are still to come
-            self.mean.clear()
+            self.weight_average.clear()
         self.best = None if state.best is None else Best(state.best[0], int(state.best[1]))

@@ -1,4 +1,4 @@
-"""The mean of the last steps' weights (section 6.1 averages the last checkpoints)."""
+"""Weight averaging: the mean of the weights over the last steps (section 6.1 averages the last checkpoints)."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from minitransformer.optim import Adam
 from minitransformer.parallel import ProcessGroup
 
 
-class MeanWeights:
-    """The mean of the weights that an optimiser's process updates.
+class WeightAverage:
+    """The running mean of the weights that this process's optimiser updates.
 
     Parameters
     ----------
     optimiser : Adam
         It holds the weights.
     values : array, optional
-        The mean of all weights so far, and
+        The mean of all weights so far; default: nothing was averaged yet.
     steps : int, default 0
-        the number of steps in it.
+        The number of steps in it.
 
     Attributes
     ----------
@@ -35,12 +35,12 @@ class MeanWeights:
         self.values: Array = xp.zeros_like(optimiser.mean) if values is None else values[optimiser.buffer.own].copy()
 
     def add(self) -> None:
-        """Add the weights as they are now."""
+        """Add the current weights."""
         self.steps += 1
         self.values += (self._optimiser.values[self._optimiser.buffer.own] - self.values) / self.steps
 
     def state_dict(self, model: Model, group: ProcessGroup) -> dict[str, Array]:
-        """Return the mean as weights of the model, by name; nothing if there is none."""
+        """Return the mean as weights of the model, by name; an empty dictionary before the first step."""
         if not self.steps:
             return {}
         mean, ends = whole(self.values, self._optimiser, group), self._optimiser.buffer.ends
@@ -54,16 +54,14 @@ class MeanWeights:
     def load_state_dict(self, model: Model, state: dict[str, Array], steps: int) -> None:
         """Load a mean from ``state_dict``; the model's own weights must be loaded afterwards."""
         if bool(state) != bool(steps):
-            raise ValueError(
-                f"the checkpoint says that weights of {steps} steps were averaged, but holds {len(state)} averages"
-            )
+            raise ValueError(f"the checkpoint has averaged={steps}, but {len(state)} averaged arrays")
         if state:
             model.load_state_dict(state)
             self.values[...] = self._optimiser.values[self._optimiser.buffer.own]
         self.steps = steps
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Start again with no steps."""
         self.steps, self.values[...] = 0, 0
 
 
