@@ -93,7 +93,7 @@ def test_a_clinic_script_may_hold_and_print_every_character(monkeypatch, encodin
     monkeypatch.setenv("PYTHONIOENCODING", encoding)
     monkeypatch.setenv("PYTHONUTF8", "0")
     with pytest.raises(visit.ScriptError, match="line 2, in <module>: ValueError: Größe → δ"):
-        visit._train("print('→')\nraise ValueError('Größe → δ')\n", "01_patient.py", 60)
+        visit._train("print('→')\nraise ValueError('Größe → δ')\n", "01_script.py", 60)
 
 
 def refuse_at_first(real, times):

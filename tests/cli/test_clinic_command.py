@@ -1,4 +1,4 @@
-"""`learn clinic`, as a learner uses it. A report that is made up stands in for the training of each patient."""
+"""`learn clinic`, as a learner uses it. A report that is made up stands in for the training of each script."""
 
 import json
 from pathlib import Path
@@ -35,29 +35,29 @@ def visit(told, tmp_path, monkeypatch):
     return visit
 
 
-def chart():
-    kept = clinic.Chart.read(Path("my-exercises"))
-    return [*kept.diagnosed], [*kept.healed]
+def progress():
+    kept = clinic.Progress.read(Path("my-exercises"))
+    return [*kept.diagnosed], [*kept.fixed]
 
 
 def correct(number, **report):
-    Path("my-exercises", clinic.find_case(number).file).write_text(f"{CHANGED}{json.dumps(report)}", encoding="utf-8")
+    Path("my-exercises", clinic.find_script(number).file).write_text(f"{CHANGED}{json.dumps(report)}", encoding="utf-8")
 
 
-def test_the_list_has_every_patient_with_its_state_and_every_cause(visit, told):
+def test_the_list_has_every_script_with_its_state_and_every_cause(visit, told):
     assert visit()[0] == 0
-    case = clinic.find_case("3")
-    visit("3", "--diagnosis", case.cause)
+    script = clinic.find_script("3")
+    visit("3", "--diagnosis", script.cause)
     visit("10")
     correct("10", score=0.97, on_padding=0.0, blank_score=0.5)
     visit("10")
-    assert chart() == ([3], [10])
+    assert progress() == ([3], [10])
     lines = told("learn", "clinic")[1].splitlines()
-    states = {line.split()[0]: line.split()[1:] for line in lines if line.startswith("  patient")}
-    assert [*states] == [case.name for case in clinic.cases()]
+    states = {line.split()[0]: line.split()[1:] for line in lines if line.startswith("  script")}
+    assert [*states] == [script.name for script in clinic.broken_scripts()]
     assert {name: words for name, words in states.items() if words} == {
-        clinic.find_case("3").name: ["diagnosed"],
-        clinic.find_case("10").name: ["healed"],
+        clinic.find_script("3").name: ["diagnosed"],
+        clinic.find_script("10").name: ["fixed"],
     }
     for name, cause in clinic.CAUSES.items():
         assert [line.split(maxsplit=1) for line in lines if line.startswith(f"  {name} ")] == [[name, cause.text]]
@@ -69,12 +69,12 @@ def test_a_first_visit_says_what_can_be_asked_and_trains_once(visit):
     assert "minitransformer learn clinic 3 --ask WHAT" in out
     assert "minitransformer learn clinic 3 --diagnosis CAUSE" in out
     assert all(what in out for what in clinic.ASK)
-    assert visit("3")[0] == visit("patient-3")[0] == 1
+    assert visit("3")[0] == visit("script-3")[0] == 1
     assert len(visit.examined) == 1  # the report is kept
-    assert visit.examined == [clinic.find_case("3").text]
+    assert visit.examined == [clinic.find_script("3").text]
     status, out = visit("1", "--folder", "deep/er")
     assert "learn clinic 1 --diagnosis CAUSE --folder deep/er" in out
-    assert Path("deep/er", clinic.find_case("1").file).is_file()
+    assert Path("deep/er", clinic.find_script("1").file).is_file()
 
 
 @pytest.mark.parametrize("what", clinic.ASK)
@@ -83,32 +83,32 @@ def test_each_question_is_answered_by_its_measurement(visit, drawing, what):
         status, out = visit("3", "--ask", what)
     assert status == 0
     assert " ".join(clinic.ASK[what](REPORT).split()) in out
-    picture = Path("my-exercises", clinic.find_case("3").file).with_suffix(".png")
+    picture = Path("my-exercises", clinic.find_script("3").file).with_suffix(".png")
     assert picture.exists() == (what == "loss")
     assert (str(picture) in out) == (what == "loss")
 
 
-@pytest.mark.parametrize("case", clinic.cases(), ids=lambda case: case.name)
-def test_the_right_cause_is_noted(visit, case):
-    status, out = visit(f"{case.number}", "--diagnosis", case.cause)
-    assert (status, chart()) == (0, ([case.number], []))
-    assert f"--ask {clinic.CAUSES[case.cause].ask}" in out
+@pytest.mark.parametrize("script", clinic.broken_scripts(), ids=lambda script: script.name)
+def test_the_right_cause_is_noted(visit, script):
+    status, out = visit(f"{script.number}", "--diagnosis", script.cause)
+    assert (status, progress()) == (0, ([script.number], []))
+    assert f"--ask {clinic.CAUSES[script.cause].ask}" in out
 
 
 def test_another_cause_is_not_noted(visit):
-    case = clinic.find_case("3")
-    for name in clinic.CAUSES.keys() - {case.cause}:
+    script = clinic.find_script("3")
+    for name in clinic.CAUSES.keys() - {script.cause}:
         status, out = visit("3", "--diagnosis", name)
-        assert (status, chart()) == (1, ([], []))
-        assert f"{case.name}, {name}: " in out
+        assert (status, progress()) == (1, ([], []))
+        assert f"{script.name}, {name}: " in out
         assert f"--ask {clinic.CAUSES[name].ask}" in out
 
 
 def test_a_diagnosis_is_about_the_original_script(visit):
     visit("2")
     correct("2", score=0.1)
-    assert visit("2", "--diagnosis", clinic.find_case("2").cause)[0] == 0
-    assert {*visit.examined} == {clinic.find_case("2").text}
+    assert visit("2", "--diagnosis", clinic.find_script("2").cause)[0] == 0
+    assert {*visit.examined} == {clinic.find_script("2").text}
 
 
 @pytest.mark.parametrize(
@@ -124,12 +124,12 @@ def test_a_diagnosis_is_about_the_original_script(visit):
 )
 @pytest.mark.parametrize("named", [False, True])
 def test_a_corrected_script_is_healthy_or_not(visit, number, report, healthy, named):
-    cause = clinic.find_case(number).cause
+    cause = clinic.find_script(number).cause
     visit(number, *(["--diagnosis", cause] if named else []))
     correct(number, **report)
     status, out = visit(number)
     assert status == (0 if healthy else 1)
-    assert chart() == ([int(number)] * named, [int(number)] * healthy)
+    assert progress() == ([int(number)] * named, [int(number)] * healthy)
     assert ("--diagnosis CAUSE" in out) != named  # asks for the cause as long as it was not named
     assert (cause in out) == (named and not healthy)  # and then measures it
 
@@ -145,11 +145,11 @@ def test_a_script_that_fails_is_told_by_its_error(visit, report, words):
         status, out = visit("10", *question)
         assert status == 1
         assert words in out
-    assert chart() == ([], [])
+    assert progress() == ([], [])
 
 
 def test_a_script_of_another_encoding_is_named(visit, refused):
     visit("10")
-    path = Path("my-exercises", clinic.find_case("10").file)
+    path = Path("my-exercises", clinic.find_script("10").file)
     path.write_text("# ä\n", encoding="latin-1")
     assert str(path) in refused("learn", "clinic", "10")

@@ -178,13 +178,13 @@ import sys
 from functools import partial
 from pathlib import Path
 from minitransformer.apps.learn import Book, bank
-from minitransformer.apps.learn.clinic.visit import Chart
+from minitransformer.apps.learn.clinic.visit import Progress
 book = Book.open(Path(sys.argv[1]))
 for exercise in bank()[int(sys.argv[2]) :: 4]:
     book.finish(exercise)
     book.next_hint(exercise)
 for number in range(int(sys.argv[2]), 40, 4):
-    Chart.note(Path(sys.argv[1]), "healed", number)
+    Progress.note(Path(sys.argv[1]), "fixed", number)
 """
 
 
@@ -197,7 +197,7 @@ def test_changes_of_several_processes_at_once_are_all_kept(tmp_path):
     book = Book.open(folder)
     assert book.done == {exercise.name for exercise in bank()}
     assert book.hints == dict.fromkeys(book.done, 1)
-    assert json.loads((folder / "clinic" / ".chart.json").read_text())["healed"] == [*range(40)]
+    assert json.loads((folder / "clinic" / ".chart.json").read_text())["fixed"] == [*range(40)]
 
 
 def test_what_another_process_has_solved_meanwhile_stays_in_every_change(book, tmp_path):

@@ -1,6 +1,6 @@
 """The clinic: what is planted, what is measured, who is healthy.
 
-By default one training of a few steps runs. All patients in full, about one minute:
+By default one training of a few steps runs. All broken scripts in full, about one minute:
 
     MINITRANSFORMER_CLINIC=all python -m pytest tests/learn/test_clinic.py
 """
@@ -21,9 +21,9 @@ from minitransformer.apps.cli import main
 from minitransformer.apps.learn.clinic import (
     ASK,
     CAUSES,
-    Chart,
+    Progress,
     ScriptError,
-    cases,
+    broken_scripts,
     diagnose,
     examine_text,
     judge,
@@ -31,7 +31,7 @@ from minitransformer.apps.learn.clinic import (
 )
 from minitransformer.apps.learn.clinic import examination as examination_module
 from minitransformer.apps.learn.clinic import visit as visit_module
-from minitransformer.apps.learn.clinic.cases import healthy, open_case
+from minitransformer.apps.learn.clinic.broken_scripts import healthy, open_script
 from minitransformer.apps.learn.clinic.disguise import disguise
 from minitransformer.apps.learn.clinic.examination import _score, _writing, examine, gradient_norms
 from minitransformer.apps.learn.clinic.show import HEIGHT, curve
@@ -46,8 +46,8 @@ SHORT = healthy().replace("250, 64", "2, 6").replace("025, 100", "025, 1")
 
 
 def module(text, **constants):
-    script = ModuleType("patient")
-    exec(compile(text, "patient.py", "exec"), script.__dict__)
+    script = ModuleType("script")
+    exec(compile(text, "script.py", "exec"), script.__dict__)
     vars(script).update(constants)
     return script
 
@@ -75,22 +75,22 @@ def clinic(tmp_path, capsys, monkeypatch, report):
     return clinic
 
 
-def test_each_patient_has_one_fault_that_nothing_names():
-    assert len(cases()) == 10
-    assert len({case.cause for case in cases()}) == 10
-    assert {case.cause for case in cases()} < CAUSES.keys()
+def test_each_script_has_one_fault_that_nothing_names():
+    assert len(broken_scripts()) == 10
+    assert len({script.cause for script in broken_scripts()}) == 10
+    assert {script.cause for script in broken_scripts()} < CAUSES.keys()
     assert {cause.ask for cause in CAUSES.values()} <= ASK.keys()
-    for case in cases():
-        compile(case.text, case.file, "exec")
-        assert case.cause not in case.text + case.file + case.name
-        sound, lines = disguise(healthy(), case.number).splitlines(), case.text.splitlines()
+    for script in broken_scripts():
+        compile(script.text, script.file, "exec")
+        assert script.cause not in script.text + script.file + script.name
+        sound, lines = disguise(healthy(), script.number).splitlines(), script.text.splitlines()
         changed = [line for line in lines if line not in sound]
         assert len(changed) == 1 - (len(sound) - len(lines))
         assert not any("#" in line for line in changed)
 
 
-@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
-def test_a_patient_without_its_fault_trains_as_the_healthy_script_does(case):
+@pytest.mark.parametrize("script", broken_scripts(), ids=lambda script: script.name)
+def test_a_script_without_its_fault_trains_as_the_healthy_script_does(script):
     """Other names, another order and another seed change no number, so that what is measured is the fault."""
 
     def losses(text, **constants):
@@ -98,14 +98,14 @@ def test_a_patient_without_its_fault_trains_as_the_healthy_script_does(case):
         module(text, **SMALL, **constants).train(lambda model, step, loss: found.append(loss))
         return found
 
-    sound = disguise(healthy(), case.number)
+    sound = disguise(healthy(), script.number)
     assert losses(sound) == losses(healthy(), SEED=module(sound).SEED)
-    assert len({module(one.text).SEED for one in cases()}) == 3
+    assert len({module(one.text).SEED for one in broken_scripts()}) == 3
 
 
-def test_a_comparison_of_two_patients_shows_no_fault():
-    """More than twenty lines of one patient stand nowhere in another, its fault among them."""
-    texts = [{line for line in case.text.splitlines() if line} for case in cases()]
+def test_a_comparison_of_two_scripts_shows_no_fault():
+    """More than twenty lines of one script stand nowhere in another, its fault among them."""
+    texts = [{line for line in script.text.splitlines() if line} for script in broken_scripts()]
     for one, other in permutations(texts, 2):
         assert len(one - other) > 20
 
@@ -134,13 +134,13 @@ def test_the_healthy_script_writes_the_token_with_the_highest_score_and_warms_up
     assert report["rates"] == [0.0125, 0.025, 0.025 * 2 / 3, 0.025 / 3]
 
 
-@pytest.mark.parametrize("case", cases(), ids=lambda case: case.cause)
-def test_a_fault_shows_after_a_few_steps(case):
+@pytest.mark.parametrize("script", broken_scripts(), ids=lambda script: script.cause)
+def test_a_fault_shows_after_a_few_steps(script):
     """Where all weights of a matrix are equal, embeddings of different tokens are too."""
-    warm_up = {"WARMUP": 1} if case.cause == "no-warm-up" else {}
-    found = json.loads(json.dumps(examine(module(case.text, **SMALL | warm_up), n=3)))
+    warm_up = {"WARMUP": 1} if script.cause == "no-warm-up" else {}
+    found = json.loads(json.dumps(examine(module(script.text, **SMALL | warm_up), n=3)))
     signs = {name for name, cause in CAUSES.items() if cause.finding(found)[0]}
-    assert signs - {"too-few-steps", "embeddings-not-scaled"} == {case.cause}
+    assert signs - {"too-few-steps", "embeddings-not-scaled"} == {script.cause}
 
 
 def test_every_measurement_fits_a_terminal(report):
@@ -150,11 +150,11 @@ def test_every_measurement_fits_a_terminal(report):
     assert "no number is finite" in ASK["loss"](report | {"losses": [float("nan")]})
 
 
-def test_a_patient_is_written_once_and_never_overwritten(clinic):
+def test_a_script_is_written_once_and_never_overwritten(clinic):
     status, text = clinic("3")
-    path = clinic.folder / "clinic" / "03_patient.py"
-    assert status == 1  # sick
-    assert path.read_text() == cases()[2].text
+    path = clinic.folder / "clinic" / "03_script.py"
+    assert status == 1  # still broken
+    assert path.read_text() == broken_scripts()[2].text
     assert "names the cause" in " ".join(text.split())
     assert str(path.with_suffix(".png")) in clinic("3", "--ask", "loss")[1]
     assert path.with_suffix(".png").read_text() == str({"step": 1, "loss": clinic.report["losses"][0]})
@@ -163,13 +163,23 @@ def test_a_patient_is_written_once_and_never_overwritten(clinic):
     assert path.read_text() == "# mine\n"
 
 
+def test_a_file_and_progress_of_an_earlier_version_are_kept(tmp_path):
+    (tmp_path / "clinic").mkdir()
+    (tmp_path / "clinic" / "03_patient.py").write_text("# mine\n")
+    (tmp_path / "clinic" / ".chart.json").write_text('{"diagnosed": [3], "healed": [3]}')
+    path = open_script(broken_scripts()[2], tmp_path)
+    assert [file.name for file in path.parent.glob("*.py")] == [path.name]
+    assert path.read_text() == "# mine\n"
+    assert Progress.read(tmp_path) == Progress(diagnosed=[3], fixed=[3])
+
+
 def test_a_link_in_place_of_the_folder_is_not_written_through(tmp_path):
     (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "elsewhere" / "01_patient.py").touch()
+    (tmp_path / "elsewhere" / "01_script.py").touch()
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "clinic").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OSError, match="symbolic link"):
-        open_case(cases()[0], tmp_path / "mine")
+        open_script(broken_scripts()[0], tmp_path / "mine")
 
 
 def test_what_a_learner_finds_in_the_folder_names_no_cause(clinic):
@@ -178,7 +188,7 @@ def test_what_a_learner_finds_in_the_folder_names_no_cause(clinic):
         text += path.name + (path.read_text() if path.is_file() else "")
     assert not [word for word in ("healthy", *CAUSES) if word in text]
     # nor does a diagnosis that is wrong name the right one
-    assert cases()[5].cause not in clinic("6", "--diagnosis", "rate-too-low")[1]
+    assert broken_scripts()[5].cause not in clinic("6", "--diagnosis", "rate-too-low")[1]
 
 
 @cases_from_toml
@@ -222,7 +232,7 @@ NO_MODEL = "ValueError: train must return the model, and train it with optim.Ada
         ("STEPS = 3\ndef train(w):\n    return q\ndef write(): ...",
          "line 3, in train: NameError: name 'q' is not defined"),
         ("print(end='half a line')\nexit()\n", "line 2, in <module>: SystemExit: None"),
-        ("raise KeyError(__file__)\n", "line 1, in <module>: KeyError: 'patient.py'"),
+        ("raise KeyError(__file__)\n", "line 1, in <module>: KeyError: 'script.py'"),
         ("STEPS = 3\ndef train(watch): ...\ndef write(): ...\n", NO_MODEL),
         (SHORT.replace("optimiser.step(", "("), NO_MODEL),
         (SHORT.replace("        watch(model", "        (model"),
@@ -233,7 +243,7 @@ NO_MODEL = "ValueError: train must return the model, and train it with optim.Ada
 )  # fmt: skip
 def test_a_script_that_fails_is_explained_by_its_line(monkeypatch, capsys, text, said):
     monkeypatch.setattr("sys.stdin", io.StringIO(text))
-    monkeypatch.setattr("sys.argv", ["examination", "patient.py"])
+    monkeypatch.setattr("sys.argv", ["examination", "script.py"])
     examination_module.main()
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["error"] == said
 
@@ -396,9 +406,9 @@ def test_evidence_names_what_was_measured_and_is_for_or_against():
     for name, figures in expected.items():
         supports, words = CAUSES[name].finding(REPORT)
         assert [figure for figure in figures if figure not in words] == [], words
-        for case in cases():
-            right, told = diagnose(case, name, REPORT)
-            assert right == (case.cause == name)
+        for script in broken_scripts():
+            right, told = diagnose(script, name, REPORT)
+            assert right == (script.cause == name)
             assert told.startswith("For it: " if right or supports else "Against it: ")
             assert words in told
 
@@ -434,14 +444,14 @@ def test_a_process_that_dies_or_never_ends_is_told(tmp_path, monkeypatch):
     assert not (tmp_path / "report.json").exists()
 
 
-def test_a_chart_lists_each_patient_once_in_order_and_is_begun_again_when_damaged(tmp_path):
+def test_a_chart_lists_each_script_once_in_order_and_is_begun_again_when_damaged(tmp_path):
     (tmp_path / "clinic").mkdir()
-    for damage in ("{", "[]", '{"healed": ["x"]}', '{"healed": 3}'):
+    for damage in ("{", "[]", '{"fixed": ["x"]}', '{"fixed": 3}'):
         (tmp_path / "clinic" / ".chart.json").write_text(damage)
-        assert Chart.read(tmp_path) == Chart()
-    for kind, number in (("healed", 5), ("diagnosed", 2), ("healed", 1), ("healed", 5), ("diagnosed", 2)):
-        Chart.note(tmp_path, kind, number)
-    assert Chart.read(tmp_path) == Chart(diagnosed=[2], healed=[1, 5])
+        assert Progress.read(tmp_path) == Progress()
+    for kind, number in (("fixed", 5), ("diagnosed", 2), ("fixed", 1), ("fixed", 5), ("diagnosed", 2)):
+        Progress.note(tmp_path, kind, number)
+    assert Progress.read(tmp_path) == Progress(diagnosed=[2], fixed=[1, 5])
 
 
 def test_held_out_rows_have_three_to_five_digits_of_every_kind():
@@ -452,26 +462,26 @@ def test_held_out_rows_have_three_to_five_digits_of_every_kind():
 
 
 @in_full
-@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
-def test_each_patient_is_sick_in_its_own_way(case, tmp_path):
-    found = examine_text(case.text, case.file, tmp_path / "report.json")
-    assert not judge(found, case.cause)[0]
-    assert {name for name, cause in CAUSES.items() if cause.finding(found)[0]} == {case.cause}
+@pytest.mark.parametrize("script", broken_scripts(), ids=lambda script: script.name)
+def test_each_script_is_broken_in_its_own_way(script, tmp_path):
+    found = examine_text(script.text, script.file, tmp_path / "report.json")
+    assert not judge(found, script.cause)[0]
+    assert {name for name, cause in CAUSES.items() if cause.finding(found)[0]} == {script.cause}
 
 
 @in_full
-@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
-def test_each_mended_patient_is_healthy(case, tmp_path):
-    found = examine_text(disguise(healthy(), case.number), case.file, tmp_path / "report.json")
-    assert judge(found, case.cause)[0], judge(found, case.cause)[1]
+@pytest.mark.parametrize("script", broken_scripts(), ids=lambda script: script.name)
+def test_each_mended_script_is_healthy(script, tmp_path):
+    found = examine_text(disguise(healthy(), script.number), script.file, tmp_path / "report.json")
+    assert judge(found, script.cause)[0], judge(found, script.cause)[1]
 
 
 @in_full
 def test_the_mended_script_is_healthy_and_has_the_size_that_is_allowed(tmp_path):
     # Mended in other words than the healthy script's.
     text = edit(healthy(), "(source != PAD)[:, None, None, :]", "ops.padding_mask(source)", "the healthy script")
-    found = examine_text(text, "patient.py", tmp_path / "report.json")
-    assert judge(found, cases()[-1].cause)[0]
+    found = examine_text(text, "script.py", tmp_path / "report.json")
+    assert judge(found, broken_scripts()[-1].cause)[0]
     assert found["score"] > 0.95
     assert (len(found["rates"]), found["parameters"]) == (visit_module.STEPS, visit_module.PARAMETERS)
     assert found["targets"] == visit_module.TARGETS
@@ -480,4 +490,4 @@ def test_the_mended_script_is_healthy_and_has_the_size_that_is_allowed(tmp_path)
 @in_full
 def test_a_script_that_never_ends_is_stopped(tmp_path):
     with pytest.raises(ScriptError, match="did not end within 2 s"):
-        examine_text("while True: pass", "patient.py", tmp_path / "report.json", time_limit=2)
+        examine_text("while True: pass", "script.py", tmp_path / "report.json", time_limit=2)

@@ -8,7 +8,7 @@ import pytest
 
 from minitransformer.apps.cli import build_parser
 from minitransformer.apps.learn import bank, find, grading
-from minitransformer.apps.learn.clinic import CAUSES, cases
+from minitransformer.apps.learn.clinic import CAUSES, broken_scripts
 from minitransformer.apps.learn.course import weeks, write_plan
 from minitransformer.apps.learn.language import LANGUAGES, speaking
 from minitransformer.apps.learn.model import PARTS
@@ -17,15 +17,15 @@ from minitransformer.apps.learn.trainings import TRAININGS, chapter_of
 ROOT = Path(__file__).parents[2]
 
 
-def test_every_exercise_tutorial_and_patient_comes_exactly_once():
+def test_every_exercise_tutorial_and_broken_script_comes_exactly_once():
     exercises = [exercise.name for week in weeks() for exercise in (*week.exercises, *week.optional)]
     assert sorted(exercises) == sorted(exercise.name for exercise in bank())
     assert [one.name for week in weeks() for one in week.optional] == [one.name for one in bank() if one.optional]
     tutorials = [tutorial.name for week in weeks() for tutorial in week.tutorials]
     series = [path.stem for path in (ROOT / "tutorials").glob("[0-9][0-9]-*.md") if path.name < "19"]
     assert tutorials == sorted(series)  # the others, going deeper, are outside the course
-    patients = [number for week in weeks() for number in week.patients]
-    assert sorted(patients) == [case.number for case in cases()]
+    numbers = [number for week in weeks() for number in week.broken_scripts]
+    assert sorted(numbers) == [script.number for script in broken_scripts()]
 
 
 def test_nine_weeks_take_about_the_same_time():
@@ -70,7 +70,7 @@ def test_the_plan_counts_what_the_weeks_have_and_gives_nothing_away(tmp_path, la
     for week, row, page in zip(weeks(), cells(overview)[2:], pages, strict=True):
         assert row[0] == f"[{week.number}](week-{week.number}.md)"
         assert row[2] == ", ".join(str(tutorial.number) for tutorial in week.tutorials)
-        assert row[3:5] == [f"{len(week.exercises)}", ", ".join(map(str, week.patients))]
+        assert row[3:5] == [f"{len(week.exercises)}", ", ".join(map(str, week.broken_scripts))]
         hours = [float(re.match(r"[\d.]+", cell)[0]) for cell in row[5:]]
         assert hours == pytest.approx([n / 60 for n in week.times], abs=0.051)
         check_page(week, page)
@@ -92,7 +92,7 @@ def check_page(week, page):
         rf"(?<!\d){sum(points.values()):g}(?!\d)", page.partition("| `")[0].rpartition("`my-exercises`")[2]
     )
     assert re.findall(r"minitransformer tutorials (\d+)", page) == [f"{tutorial.number}" for tutorial in week.tutorials]
-    assert re.findall(r"minitransformer learn clinic (\d+)", page) == [f"{number}" for number in week.patients]
+    assert re.findall(r"minitransformer learn clinic (\d+)", page) == [f"{number}" for number in week.broken_scripts]
     assert "\n".join(week.lab.commands) in page
     assert {f"{n / 60:.1f}" for n in week.times} <= {*re.findall(r"\d+\.\d", page)}
 

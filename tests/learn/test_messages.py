@@ -11,7 +11,7 @@ import pytest
 from toml_cases import cases_from_toml, told
 
 MODULES = "bank calls grading language referee solutions verdict model.parts model.training trainings.engine"
-MODULES += " clinic.cases clinic.show clinic.visit"
+MODULES += " clinic.broken_scripts clinic.show clinic.visit"
 
 
 def raised(call):

@@ -1,6 +1,6 @@
 """Give a course: a plan of nine weeks, and grades for students.
 
-`course --out FOLDER` writes the plan: tutorials, exercises, a lab and a patient of the clinic for each week.
+`course --out FOLDER` writes the plan: tutorials, exercises, a lab and a broken script of the clinic for each week.
 `course --grade SUBMISSIONS --week 3` checks the exercises of that week in a folder with one folder for each student.
 """
 

@@ -3,8 +3,8 @@
 Without an action, it makes a folder of exercises if there is none, and watches it: each file that you save is checked.
 `check`, `hint`, `reset` and `solution` accept the name of an exercise; the default is the current one. `train` accepts
 the number of a chapter and trains a small model with your functions. `assemble` writes one file of your functions that
-trains by itself, without this package. `clinic` accepts the number of a patient, a
-training with one fault that you diagnose and correct. Your files are never overwritten.
+trains by itself, without this package. `clinic` accepts the number of a broken
+script, a small training run with one fault that you diagnose and correct. Your files are never overwritten.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A course of nine weeks, planned from the tutorials, the exercises and the clinic.
 
-``course.toml`` names the tutorials and patients of each week, a lab and some questions, and holds the texts of the
-plan. An exercise belongs to the week of the tutorial that teaches it. So nothing is left out, and nothing comes twice.
+``course.toml`` lists each week's tutorials, broken scripts, lab and questions, and the texts of the plan. An exercise
+belongs to the week of the tutorial that teaches it, so each exercise appears exactly once.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from minitransformer.apps.learn.language import fill, said
 from minitransformer.durable import write_whole
 
 DATA = Path(__file__).with_suffix(".toml")
-WORDS, LINES, ANSWER, PATIENT = 180, 12, 5, 15
-"""Words and lines of code that are read in a minute; minutes for an answer, and for a patient of the clinic."""
+WORDS, LINES, ANSWER, SCRIPT = 180, 12, 5, 15
+"""Words and lines of code that are read in a minute; minutes for an answer, and for a broken script."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,8 @@ class Week:
     tutorials: Sequence[Tutorial]
     exercises: Sequence[Exercise]
     optional: Sequence[Exercise]
-    patients: Sequence[int]
-    """The numbers of the patients of the clinic."""
+    broken_scripts: Sequence[int]
+    """The numbers of the broken scripts of the clinic."""
     lab: Lab
     questions: Sequence[str]
 
@@ -74,7 +74,9 @@ class Week:
         cells = {name for tutorial in self.tutorials for name in tutorial.cells}
         reading, doing = _sum(minutes_of(one) for one in self.exercises if one.name not in cells)
         reading += sum(tutorial.reading for tutorial in self.tutorials)
-        doing += sum(tutorial.doing for tutorial in self.tutorials) + PATIENT * len(self.patients) + self.lab.minutes
+        doing += (
+            sum(tutorial.doing for tutorial in self.tutorials) + SCRIPT * len(self.broken_scripts) + self.lab.minutes
+        )
         return round(reading), round(doing)
 
     @property
@@ -117,7 +119,7 @@ def weeks() -> tuple[Week, ...]:
             [tutorials[name] for name in week["tutorials"]],
             [one for one in _taught_by(week["tutorials"]) if not one.optional],
             [one for one in _taught_by(week["tutorials"]) if one.optional],
-            week["patients"],
+            week["broken_scripts"],
             Lab(**week["lab"]),
             week["questions"],
         )
@@ -161,7 +163,7 @@ def _overview() -> str:
     rows = []
     for week in weeks():
         tutorials = ", ".join(str(tutorial.number) for tutorial in week.tutorials)
-        cells = (said(week.title), tutorials, f"{len(week.exercises)}", ", ".join(map(str, week.patients)))
+        cells = (said(week.title), tutorials, f"{len(week.exercises)}", ", ".join(map(str, week.broken_scripts)))
         rows.append(_say("row", week=week, cells=" | ".join(cells)))
     return _say(
         "overview",
@@ -169,11 +171,11 @@ def _overview() -> str:
         weeks=len(weeks()),
         exercises=len(bank()),
         tutorials=sum(len(week.tutorials) for week in weeks()),
-        patients=sum(len(week.patients) for week in weeks()),
+        broken_scripts=sum(len(week.broken_scripts) for week in weeks()),
         words=WORDS,
         lines=LINES,
         answer=ANSWER,
-        patient=PATIENT,
+        minutes=SCRIPT,
         hours=_sum(week.hours for week in weeks()),
     )
 
@@ -194,7 +196,9 @@ def _describe(week: Week) -> str:
         lab=said(week.lab.title),
         commands="\n".join(week.lab.commands),
         observe=fill(week.lab.observe),
-        patients="\n".join(_say("patient", number=number, minutes=PATIENT) for number in week.patients),
+        broken_scripts="\n".join(
+            _say("broken_script", number=number, minutes=SCRIPT) for number in week.broken_scripts
+        ),
         questions="\n".join(f"{i}. {said(question)}" for i, question in enumerate(week.questions, start=1)),
         hand_in=_say("hand_in", n=len(week.exercises), points=sum(points.values()), rows="\n".join(rows)),
     )

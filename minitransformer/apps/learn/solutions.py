@@ -9,7 +9,7 @@ that the learner reads::
     says = "the row sum is missing: ..."
 
 A check runs the edited solutions on its own cases and compares their results with a wrong answer. The tests give the
-same edited solutions as answers. The patients of the clinic and the planted faults of the tests are edits too.
+same edited solutions as answers. The broken scripts of the clinic and the planted faults of the tests are edits too.
 """
 
 from __future__ import annotations

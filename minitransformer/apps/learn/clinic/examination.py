@@ -259,7 +259,7 @@ def _inside(model: Any, rows: list[list[int]]) -> dict[str, Any]:
 def main() -> None:
     """Examine the script on standard input; its name is the argument."""
     text, name = sys.stdin.read(), sys.argv[1]
-    script = ModuleType("patient")
+    script = ModuleType("script")
     script.__file__ = name
     try:
         exec(compile(text, name, "exec"), script.__dict__)

@@ -1,4 +1,4 @@
-"""A visit to a patient: the script is trained in a process of its own, then diagnosed or judged."""
+"""Trains by a learner's script in a process of its own, judges the script, and judges a diagnosis."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from minitransformer.apps.learn.clinic.cases import HERE, Case
+from minitransformer.apps.learn.clinic.broken_scripts import HERE, BrokenScript
 from minitransformer.apps.learn.clinic.causes import CAUSES
 from minitransformer.durable import lock_of, write_whole
 from minitransformer.files import read_json
@@ -107,7 +107,7 @@ def judge(report: Mapping[str, Any], cause: str) -> tuple[bool, str]:
     return True, f"It writes {score:.0%} of the held-out rows exactly."
 
 
-def diagnose(case: Case, name: str, report: Mapping[str, Any]) -> tuple[bool, str]:
+def diagnose(script: BrokenScript, name: str, report: Mapping[str, Any]) -> tuple[bool, str]:
     """Return whether a cause is the planted one, and the evidence in the report for or against it.
 
     Raises
@@ -119,31 +119,33 @@ def diagnose(case: Case, name: str, report: Mapping[str, Any]) -> tuple[bool, st
         raise LookupError(f"there is no cause {name!r}; the causes are {', '.join(CAUSES)}")
     cause = CAUSES[name]
     supports, words = cause.finding(report)
-    return name == case.cause, f"For it: {words}." if name == case.cause or supports else f"Against it: {words}."
+    return name == script.cause, f"For it: {words}." if name == script.cause or supports else f"Against it: {words}."
 
 
 @dataclass(frozen=True, kw_only=True)
-class Chart(Options):
-    """The patients that a learner has diagnosed and healed."""
+class Progress(Options):
+    """The broken scripts that a learner has diagnosed and fixed."""
 
-    diagnosed: Sequence[int] = option((), "the patients whose cause was named")
-    healed: Sequence[int] = option((), "the patients whose training was healthy once")
+    renamed: ClassVar[Mapping[str, str]] = {"healed": "fixed"}
+
+    diagnosed: Sequence[int] = option((), "the scripts whose cause was named")
+    fixed: Sequence[int] = option((), "the scripts that were fixed once")
 
     @classmethod
-    def read(cls, folder: Path) -> Chart:
-        """Return the chart in a learner's folder; an empty one if it is missing or damaged."""
+    def read(cls, folder: Path) -> Progress:
+        """Return the progress in a learner's folder; an empty one if it is missing or damaged."""
         try:
             return cls.from_flat(read_json(folder / "clinic" / ".chart.json"))
         except (ValueError, OSError):
             return cls()
 
     @classmethod
-    def note(cls, folder: Path, kind: str, number: int) -> Chart:
-        """Write one more patient into the list ``kind`` of the chart in a learner's folder; return the chart."""
+    def note(cls, folder: Path, kind: str, number: int) -> Progress:
+        """Add a script to the list ``kind`` of the progress in a learner's folder; return the progress."""
         path = folder / "clinic" / ".chart.json"
         with lock_of(path):
-            chart = cls.read(folder)
-            lists = {"diagnosed": chart.diagnosed, "healed": chart.healed}
-            chart = cls(**(lists | {kind: sorted({*lists[kind], number})}))
-            write_whole(path, (json.dumps(chart.flat(), indent=1) + "\n").encode())
-        return chart
+            progress = cls.read(folder)
+            lists = {"diagnosed": progress.diagnosed, "fixed": progress.fixed}
+            progress = cls(**(lists | {kind: sorted({*lists[kind], number})}))
+            write_whole(path, (json.dumps(progress.flat(), indent=1) + "\n").encode())
+        return progress
