@@ -45,7 +45,7 @@ def startable(number: int) -> int:
             thread.start()
             begun.append(thread)
     except RuntimeError as error:
-        warnings.warn(f"the system refused more threads ({error}), so one works alone", stacklevel=3)
+        warnings.warn(f"the system refused to start more threads ({error}), so matrix products use one", stacklevel=3)
         return 1
     finally:
         done.set()

@@ -40,7 +40,7 @@ def as_indices(indices: Any, size: int, operation: str) -> Array:
     if host.dtype.kind not in "iu":
         raise TypeError(f"{operation}: ids must be whole numbers, found an array of {host.dtype}")
     if host.size and not size:
-        raise IndexError(f"{operation}: found ids, but there is nothing to choose from: an axis of length 0")
+        raise IndexError(f"{operation}: found ids, but the axis that they index has length 0")
     if host.size:
         low, high = int(host.min()), int(host.max())
         if low < 0 or high >= size:

@@ -85,7 +85,7 @@ def token_batches(lengths: Sequence[int] | NDArray[np.integer], tokens: int, rng
         raise ValueError(
             f"token_batches: sentence {too_long[0]} has {known[too_long[0]]} tokens, but a batch may hold "
             f"{tokens} at most (too long: {too_long.size} of {known.size} sentences); "
-            "allow more tokens to a batch or leave these sentences out"
+            "allow more tokens per batch or leave these sentences out"
         )
     order = rng.permutation(known.size)
     order = order[np.argsort(known[order], kind="stable")]
@@ -220,7 +220,7 @@ class ParallelBatches:
             If `number` is negative or `start` is not between 0 and `batches_per_epoch`.
         """
         if number < 0:
-            raise ValueError(f"ParallelBatches.epoch: found the number {number}, expected 0 or more")
+            raise ValueError(f"ParallelBatches.epoch: found number={number}, expected 0 or more")
         if not 0 <= start <= self.batches_per_epoch:
             raise ValueError(
                 f"ParallelBatches.epoch: found start={start}, expected 0 to {self.batches_per_epoch}, "
@@ -265,7 +265,7 @@ class WindowBatches:
         if window > tokens:
             raise ValueError(f"WindowBatches: found windows of {window} tokens, but a batch may hold {tokens} at most")
         if len(ids) < window:
-            raise ValueError(f"WindowBatches: found a text of {len(ids):,} of the {window} tokens that a window needs")
+            raise ValueError(f"WindowBatches: found a text of {len(ids):,} tokens, expected {window} or more, a window")
         self._ids, self._window, self._seed = ids, window, seed
         self._rows = tokens // window
         self._windows = max(1, (len(ids) - window + 1) // window)
@@ -282,8 +282,8 @@ class WindowBatches:
         """
         if number < 0 or not 0 <= start <= self.batches_per_epoch:
             raise ValueError(
-                f"WindowBatches.epoch: found the number {number} and start={start}, expected 0 or more, and 0 to "
-                f"{self.batches_per_epoch}, the batches of an epoch"
+                f"WindowBatches.epoch: found number={number} and start={start}, expected a number of 0 or more and a "
+                f"start from 0 to {self.batches_per_epoch}, the batches of an epoch"
             )
         rng = _rng_of_epoch(self._seed, number)
         used = self._windows * self._window

@@ -117,8 +117,8 @@ def hold_out_words(
         If nothing would be left to train on.
     """
     if not 0 <= n < len(pronunciations):
-        words = f"cannot hold out {n:,} of {len(pronunciations):,} words: at least one is needed for training"
-        raise ValueError(f"{words}, so from 0 to {len(pronunciations) - 1:,} can be held out")
+        most = len(pronunciations) - 1
+        raise ValueError(f"found {n:,} words to hold out, expected 0 to {most:,}: at least one is needed for training")
     chosen = set(rng.choice(len(pronunciations), size=n, replace=False).tolist())
     parts: tuple[Pronunciations, Pronunciations] = ({}, {})
     for place, (word, several) in enumerate(pronunciations.items()):

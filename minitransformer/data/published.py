@@ -41,15 +41,15 @@ class KnownFile(NamedTuple):
         names = (self.name, f"{self.name}.gz")
         path = next((path for name in names if (path := Path(folder) / name).is_file()), None)
         if path is None:
-            raise TextError(f"there is neither {names[0]} nor {names[1]} in {folder}; it comes from {self.origin}")
+            raise TextError(f"there is neither {names[0]} nor {names[1]} in {folder}; download it from {self.origin}")
         data = read_bytes(path)
         lines = split_lines(data, f"{path}")
         found = sha256(data).hexdigest()
         if (len(lines), found) != (self.lines, self.sha256):
             raise TextError(
                 f"{path} is not the published file: found lines: {len(lines):,}, SHA-256: {found}, "
-                f"expected lines: {self.lines:,}, SHA-256: {self.sha256}; fetch it again from {self.origin}, or read "
-                "it as your own text, whose scores cannot be compared with published ones"
+                f"expected lines: {self.lines:,}, SHA-256: {self.sha256}; download it again from {self.origin}, or "
+                "read it as your own text, whose scores cannot be compared with published ones"
             )
         return lines
 

@@ -96,12 +96,12 @@ class Bpe(Tokeniser):
         sentencepiece = _sentencepiece()
         lines = [line for text in texts if (line := normalise_text(_UNSEEN.sub(" ", _SPELLED_OUT.sub("< ", text))))]
         if not lines:
-            raise ValueError("Bpe: the text is empty, expected some to learn from")
+            raise ValueError("Bpe: the text is empty; give a text to learn from")
         characters = set().union(*lines) | {" "}
         if size < UNKNOWN + 1 + len(characters):
             raise ValueError(
                 f"Bpe: found size={size}, expected {UNKNOWN + 1 + len(characters)} or more: the text has "
-                f"{len(characters):,} different characters, and there are {UNKNOWN + 1} specials"
+                f"{len(characters):,} different characters, and there are {UNKNOWN + 1} special tokens"
             )
         model = io.BytesIO()
         try:
@@ -282,7 +282,7 @@ def sentencepiece_model(model: bytes, who: str) -> Any:
             return sentencepiece.SentencePieceProcessor(model_proto=model)
     except RuntimeError:
         pass
-    raise ValueError(f"{who}: these bytes are not a model of sentencepiece")
+    raise ValueError(f"{who}: these bytes are not a sentencepiece model")
 
 
 def model_of(value: Mapping[str, Any]) -> bytes:

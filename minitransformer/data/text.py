@@ -193,8 +193,8 @@ def remarks(pairs: Pairs) -> list[str]:
     quoted = sum(any(map(_is_quoted, pair)) for pair in pairs)
     if quoted > 0.01 * len(pairs):
         notes.append(
-            f"text: in {counted(quoted, 'pairs')} a side has quotes around it, or one at one end; if a table (CSV) put "
-            "them there, remove them"
+            f"text: {counted(quoted, 'pairs')} with a quotation mark at the beginning or the end of a side; if they "
+            "come from a CSV file, remove them"
         )
     return notes
 
@@ -259,7 +259,7 @@ def read_bytes(path: Path | str) -> bytes:
     except FileError as error:
         raise TextError(f"{error}") from error
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise TextError(f"{path} is packed by gzip, but damaged ({error}); fetch or pack it again") from error
+        raise TextError(f"{path} is a damaged gzip file ({error}); download or compress it again") from error
 
 
 def split_lines(data: bytes, name: str) -> list[str]:
@@ -294,8 +294,8 @@ def split_lines(data: bytes, name: str) -> list[str]:
             raise _no_text(data, name, found.start(), "unpack an archive, save a document as plain text") from error
         line = data.count(b"\n", 0, error.start) + 1
         raise TextError(
-            f"{name}, line {line}: the byte 0x{data[error.start]:02X} is not UTF-8 there; save the file as UTF-8, for "
-            "example with `iconv -f LATIN1 -t UTF-8`, naming the encoding that it has now"
+            f"{name}, line {line}: the byte 0x{data[error.start]:02X} is not valid UTF-8; convert the file, for "
+            "example with `iconv -f LATIN1 -t UTF-8` if its encoding is LATIN1"
         ) from error
     if "\0" in text:
         advice = "give another file, or, if only these bytes are wrong, remove them with `tr -d '\\000'`"
@@ -325,7 +325,7 @@ def _other_kind(data: bytes) -> tuple[str, str] | None:
 def _no_text(data: bytes, name: str, index: int, advice: str) -> TextError:
     line = data.count(b"\n", 0, index) + 1
     return TextError(
-        f"{name}, line {line}: found the byte 0x{data[index]:02X}, so this is no text, expected text in UTF-8; {advice}"
+        f"{name}, line {line}: found the byte 0x{data[index]:02X}, which no text contains, expected UTF-8; {advice}"
     )
 
 
@@ -339,8 +339,8 @@ def _tab_separated(path: Path) -> Pairs:
                 f"keep two columns: `cut -f1,2 {(file := shlex.quote(f'{path}'))}` the first and second, `cut -f2,3 "
                 f"{file}` the second and third"
                 if "\t" in line
-                else "save a table (CSV) with tabs between its columns; for one sentence a line give two files, one of "
-                "each language"
+                else "save a CSV table with tabs between its columns, or give two files, one for each language, with "
+                "one sentence per line"
             )
             raise TextError(
                 f"{path}, line {number}: found {line.count(chr(9)) or 'no'} tabs, expected exactly one, between source "

@@ -48,9 +48,9 @@ def train_tokeniser(
         If the library that it needs is not installed.
     """
     if kind not in KINDS:
-        raise ValueError(f"there is no kind of tokens {kind!r}; the kinds are {', '.join(KINDS)}")
+        raise ValueError(f"unknown kind of tokens {kind!r}; expected one of {', '.join(KINDS)}")
     if kind == "bpe" and min_count is not None:
-        raise ValueError(f"tokens of the kind bpe have no min_count, found {min_count}; leave it out")
+        raise ValueError(f"min_count has no effect on tokens of the kind bpe, found {min_count}; leave it out")
     given = {"merges" if kind == "merges" else "size": size, "min_count": min_count}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     learn: Any = KINDS[kind]

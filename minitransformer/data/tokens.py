@@ -312,7 +312,7 @@ class Closed(Tokeniser):
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
         """Raise an error: only the task can split and join."""
-        raise ValueError("closed tokens cannot be read from a file alone; make them from their task")
+        raise ValueError("the tokens of a task cannot be read from a file; make them from the task")
 
 
 def build_vocabulary(counts: Mapping[str, int], size: int | None, min_count: int, who: str) -> Vocabulary:
@@ -353,7 +353,7 @@ def build_vocabulary(counts: Mapping[str, int], size: int | None, min_count: int
         raise ValueError(
             f"{who}: no token occurs {min_count} times or more; give more text or a smaller min_count"
             if counts
-            else f"{who}: the text is empty, expected some to learn from"
+            else f"{who}: the text is empty; give a text to learn from"
         )
     kept = frequent if size is None else frequent[: size - UNKNOWN - 1]
     return Vocabulary([UNKNOWN_TOKEN, *(token for _, token in kept)])

@@ -1,4 +1,4 @@
-"""A trigram model of tokens: what a language model has to surpass."""
+"""A trigram model of tokens, the baseline of a language model."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ class Trigram:
 
     def __init__(self, ids: NDArray[np.integer], vocab: int) -> None:
         if vocab**3 >= 2**63:
-            raise ValueError(f"Trigram: found {vocab:,} tokens, expected at most {2**21 - 1:,}: three make one number")
+            raise ValueError(
+                f"Trigram: found {vocab:,} tokens, expected at most {2**21 - 1:,}: three ids make one int64"
+            )
         self.vocab = vocab
         numbers = self._numbers(ids)
         self._counts = [_Counts(numbers, vocab, order) for order in range(3)]

@@ -22,9 +22,9 @@ LEFT_OUT = frozenset(
 )
 """Folders of the standard library that are not read: tests, packages of others, and tables."""
 MOST_HELD_OUT = 20
-"""At most one character in so many is held out, unless a single file has more."""
+"""At most one character in this many is held out, unless a single file has more."""
 RARE = 100_000
-"""A character that occurs less often than once in so many, or only once, is an unknown one."""
+"""A character that occurs only once, or less often than once in this many, becomes the unknown token."""
 
 
 def characters_task() -> Task:

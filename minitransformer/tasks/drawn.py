@@ -76,12 +76,12 @@ class DrawnTask(Task):
         """Return the task's own tokenisers, if they are those that were described."""
         own = self.tokenisers()
         if value != tokenisers_to_json(*own):
-            raise ValueError(f"these are not the tokens of the task {self.name}")
+            raise ValueError(f"found other tokens than those of the task {self.name}")
         return own
 
     def _corpus(self, data: DataOptions, seed: int, tokenisers: Tokenisers | None) -> Corpus:
         if data.train_pairs is None:
-            raise ValueError(f"task {self.name} has no end of pairs: train_pairs must be a number")
+            raise ValueError(f"task {self.name} can draw any number of pairs: set train_pairs to a number")
         train, held_out = split(self, data.train_pairs, data.held_out, np.random.default_rng(seed))
         source, target = tokenisers or self.tokenisers()
         return Corpus(
@@ -121,8 +121,7 @@ def split(task: DrawnTask, n_train: int, n_held_out: int, rng: np.random.Generat
     """
     if not 0 <= n_held_out <= task.population // 2:
         raise OptionError(
-            f"held_out: cannot hold out {n_held_out:,} {task.noun}: there are {task.population:,}, and at most half of "
-            f"them, from 0 to {task.population // 2:,}, can be held out",
+            f"held_out must be from 0 to {task.population // 2:,}, half of all {task.noun}, found {n_held_out:,}",
             "held_out",
         )
     held_out: dict[str, str] = {}

@@ -32,11 +32,11 @@ class DataOptions(Options):
     longest: int = option(100, "leave out training pairs with more tokens than this on a side", at_least=1)
     bleu_tokenize: str = option("13a", "how sacrebleu splits texts into words: 13a, or none if they are split")
     text: Sequence[str] | None = option(
-        None, "files of text to learn to write (default: the Python sources of the standard library)", path=True,
+        None, "text files to train on (default: the Python sources of the standard library)", path=True,
         common=True, added=True,
     )  # fmt: skip
     window: int = option(
-        128, "tokens that are read at a time; each is predicted from those before it", at_least=2, common=True,
+        128, "tokens in a training window; each is predicted from those before it", at_least=2, common=True,
         added=True,
     )  # fmt: skip
     characters: int | None = option(None, "characters to train on (default: all)", at_least=1, added=True)

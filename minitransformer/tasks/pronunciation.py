@@ -38,7 +38,7 @@ class _PronunciationTask(Task):
     def _corpus(self, data: DataOptions, seed: int, tokenisers: Tokenisers | None) -> Corpus:
         rng = np.random.default_rng(seed)
         if data.data is not None and data.dictionary is not None:
-            raise ValueError("found a dictionary and a folder of data, expected one of them")
+            raise ValueError("found --dictionary and --data, expected one of them")
         if data.data is not None:
             train, test = read_pronalsyl(data.data)
             files: dict[str, str] = {}  # read_pronalsyl knows the checksums

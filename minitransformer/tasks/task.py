@@ -14,11 +14,11 @@ from minitransformer.tasks.corpus import Corpus, TextCorpus, Tokenisers
 from minitransformer.tasks.options import DataOptions
 
 RECIPES: Mapping[str, Any] = read_toml(Path(__file__).with_name("defaults.toml"))
-"""In what the training of a task differs from the defaults of all options, by the name of the task."""
+"""The options of each task, by its name, where they differ from the general defaults."""
 TOY_MODEL: Mapping[str, Any] = {"d_model": 64, "n_heads": 4, "n_layers": 2, "d_ff": 256}
 """Sizes that learn a toy task in a minute."""
 OF_TEXT = ("window", "characters", "held_out_characters", "valid_characters")
-"""The options of data that only a decoder alone uses."""
+"""The options of data that only decoder-only models use."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -16,7 +16,7 @@ from minitransformer.tasks.options import DataOptions
 from minitransformer.tasks.task import RECIPES, Task
 
 MOST_HELD_OUT = 20
-"""At most one source in so many is held out, where no held-out files are given."""
+"""At most one source in this many is held out if no held-out files are given."""
 CHARACTERS_TO_A_TOKEN = 4
 """The average number of characters of a subword, roughly."""
 SUBWORDS = ("bpe", "merges")
@@ -82,8 +82,8 @@ class _TextTask(Task):
         if data.valid_source is None:
             train, valid = _hold_out_some(given.pairs, data.held_out, seed)
             notes.append(
-                f"held out from the text, because --valid-source is not given: {counted(len(valid), 'pairs')} of "
-                f"{data.held_out:,} or at most one in {MOST_HELD_OUT}"
+                f"held out from the text, because --valid-source is not given: {counted(len(valid), 'pairs')}, "
+                f"at most {data.held_out:,} and at most one in {MOST_HELD_OUT}"
             )
         else:
             train = given.pairs
@@ -92,12 +92,14 @@ class _TextTask(Task):
             notes.append(f"held-out text: {held_out.left_out}")
             known, measured = ({comparable(source) for source, _ in part} for part in (train, valid))
             if both := len(known & measured):
-                notes.append(f"held-out text: {both:,} of its sources are trained on too, which flatters the scores")
+                notes.append(
+                    f"held-out text: {both:,} of its sources are in the training text too, so scores are too high"
+                )
         return corpus_of_texts(data, train, valid[: data.valid_pairs], valid, tokenisers, notes, files)
 
 
 def _hold_out_some(pairs: Pairs, most: int, seed: int) -> tuple[Pairs, Pairs]:
-    """Hold out some sources, at most so many, with all their translations."""
+    """Hold out some sources, at most ``most``, with all their translations."""
     sources = list(dict.fromkeys(comparable(source) for source, _ in pairs))
     n = min(most, max(1, len(sources) // MOST_HELD_OUT))
     if len(sources) < 2:

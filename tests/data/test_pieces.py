@@ -52,7 +52,7 @@ def test_both_sides_are_saved_and_read(pieces):
 
 @pytest.mark.parametrize("change", [{"model": "é"}, {"model": ""}, {"model": "YWJj"}, {"tokens": ["a"]}, {"tokens": 3}])
 def test_a_damaged_file_is_refused(pieces, change):
-    with pytest.raises(ValueError, match=r"base64|ASCII|not a model of sentencepiece|Vocabulary|tokens"):
+    with pytest.raises(ValueError, match=r"base64|ASCII|not a sentencepiece model|Vocabulary|tokens"):
         Pieces.from_json(pieces.to_json() | change)
 
 

@@ -75,7 +75,7 @@ def test_holding_out_words():
     assert hold_out_words(several, 30, np.random.default_rng(5)) != again
     assert hold_out_words(several, 0, np.random.default_rng(5)) == (several, {})
     for n in (100, -1):
-        with pytest.raises(ValueError, match=f"cannot hold out {n} of 100 words: at least one"):
+        with pytest.raises(ValueError, match=f"found {n} words .* 0 to 99"):
             hold_out_words(several, n, np.random.default_rng(0))
 
 

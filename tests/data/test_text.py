@@ -179,7 +179,7 @@ def test_headers_and_quotes_are_pointed_out(pairs, told):
 def test_damaged_gzip(tmp_path):
     whole = gzip.compress(b"a dog\n" * 100)
     for number, data in enumerate((whole[:-9], whole[:12] + b"\xff\xff" + whole[14:], whole[:-8] + b"12345678")):
-        with pytest.raises(TextError, match=r"is packed by gzip, but damaged .* again"):
+        with pytest.raises(TextError, match=r"is a damaged gzip file .* again"):
             read_lines(write(tmp_path / f"{number}.gz", data))
 
 
@@ -238,7 +238,7 @@ def test_comparing_twice_changes_nothing(text):
 def test_known_files(tmp_path):
     content = b"eins\nzwei\n"
     known = KnownFile("numbers.de", 2, sha256(content).hexdigest(), "somewhere")
-    with pytest.raises(TextError, match=r"neither numbers\.de nor numbers\.de\.gz in .*; it comes from somewhere"):
+    with pytest.raises(TextError, match=r"neither numbers\.de nor numbers\.de\.gz in .*; .* from somewhere"):
         known.read(tmp_path)
     write(tmp_path / "numbers.de.gz", gzip.compress(content, mtime=7))
     assert known.read(tmp_path) == ["eins", "zwei"]

@@ -121,7 +121,7 @@ def test_line_breaks_of_windows_and_byte_order_marks_are_read(tmp_path):
     [
         (None, "missing"),
         (b"", "is empty, expected lines of text"),
-        (b"ok\nr\xe9sum\xe9\n", "line 2: the byte 0xE9 is not UTF-8"),
+        (b"ok\nr\xe9sum\xe9\n", "line 2: the byte 0xE9 is not valid UTF-8"),
         ("folder", "is a folder, expected a regular file"),
         ("pipe", "is a pipe, expected a regular file"),
     ],

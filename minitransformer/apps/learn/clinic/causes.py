@@ -147,4 +147,4 @@ CAUSES = {
     "source-mask-missing": Cause("the padding of the source is not masked", "alone", _mask_missing),
     "too-few-steps": Cause("training ends before the loss has fallen", "rate", _too_few_steps),
 }
-"""All causes that a diagnosis can name; there are more than patients."""
+"""All causes that a diagnosis can name; there are more causes than broken scripts."""

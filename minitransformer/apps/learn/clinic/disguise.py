@@ -1,6 +1,6 @@
-"""Write one training script differently for each patient, so that a comparison of two scripts shows no fault.
+"""Write one training script differently for each broken script, so that comparing two scripts shows no fault.
 
-Names, the order of definitions and the seed vary with the number of the patient. What the examination calls, and
+Names, the order of definitions and the seed vary with the number of the broken script. What the examination calls, and
 what a parameter is called, stays.
 """
 
@@ -21,7 +21,7 @@ SEEDS = 3
 
 
 def disguise(text: str, number: int) -> str:
-    """Return a script in the words, the order and the seed of a patient."""
+    """Return a script in the words, the order and the seed of a broken script."""
     rng = np.random.default_rng(number)
     tree, lines = ast.parse(text), text.splitlines()
     constants: list[str] = []
