@@ -1,4 +1,4 @@
-"""Output streams: every character can be printed, control characters are shown instead of obeyed, and lines fit."""
+"""Output streams: replaces what cannot be printed, shows control characters as text, wraps to the terminal's width."""
 
 from __future__ import annotations
 

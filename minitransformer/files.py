@@ -39,7 +39,7 @@ def reason(error: Exception) -> str:
 
 
 def require_regular_file(path: Path | str, largest: int | None = LARGEST) -> None:
-    """Raise a FileError unless a path is a regular file of at most ``largest`` bytes, and no pointer of Git LFS."""
+    """Raise a FileError unless a path is a regular file of at most ``largest`` bytes, and not a Git LFS pointer."""
     try:
         status = os.stat(path)
     except FileNotFoundError as error:
@@ -48,13 +48,12 @@ def require_regular_file(path: Path | str, largest: int | None = LARGEST) -> Non
         raise FileError(f"cannot read {path}: {reason(error)}") from error
     if not stat.S_ISREG(status.st_mode):
         found = next((words for is_one, words in _KINDS.items() if is_one(status.st_mode)), "something else")
-        raise FileError(f"{path} is {found}, expected a regular file, which can be read again; put one there")
+        raise FileError(f"{path} is {found}, expected a regular file")
     if largest is not None and status.st_size > largest:
         raise FileError(f"{path} has {status.st_size:,} bytes, expected at most {largest:,}")
     if status.st_size < _LARGEST_POINTER and _read(path).startswith(b"version https://git-lfs"):
         raise FileError(
-            f"{path} is a pointer of Git LFS to the file, expected the file itself; fetch it with `git lfs pull`, or "
-            "download it"
+            f"{path} is a Git LFS pointer, expected the file itself; fetch it with `git lfs pull`, or download it"
         )
 
 

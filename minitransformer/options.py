@@ -8,9 +8,9 @@ A class of options derives from ``Options``; its instances are passed on as a wh
 
     SearchOptions(beam=0)    # ValueError: beam must be at least 1, found 0
 
-Options may have options as parts. Their names are different, so that all of them together are one flat mapping: the
-form in which the command line, recipes and run folders know them. All of these read the fields; a new option is one
-line in its class, and its use.
+Options can contain other options. All names differ, so together they form one flat mapping, which the command line,
+recipes and run folders use. All of these read the fields: a new option is one line in its class, and the code that
+uses it.
 """
 
 from __future__ import annotations

@@ -206,8 +206,8 @@ def launched_rank(environment: Mapping[str, str] = os.environ) -> int | None:
             found = environment.get(rank, "0")
             if not (found.isascii() and found.isdigit()):
                 raise ValueError(
-                    f"the environment variable {rank} is {found!r}, expected the number of this process, as {size} is "
-                    f"{environment[size]!r}; unset both, or start the processes with mpiexec or srun"
+                    f"the environment variable {rank} is {found!r}, expected the rank of this process, because "
+                    f"{size} is {environment[size]!r}; unset both, or start the processes with mpiexec or srun"
                 )
             return int(found)
     return None

@@ -158,8 +158,8 @@ class Forked:
         status = os.waitpid(self.children[which], 0)[1]
         how = f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"status {os.WEXITSTATUS(status)}"
         raise ProcessLostError(
-            f"process {which + 1} of {self.size} was ended by {how}; the usual reason is a full memory. A training run "
-            "continues from its last checkpoint with `minitransformer resume`; --workers 1 trains in one process"
+            f"process {which + 1} of {self.size} was ended by {how}, usually because memory is full. Continue a "
+            "training run from its last checkpoint with `minitransformer resume`, in one process with --workers 1"
         )
 
 
@@ -221,7 +221,10 @@ def forked(size: int, parameters: Sequence[Tensor] = (), micro_batches: int = 1)
             refused = error
             _end_children(first)
         if refused:
-            warnings.warn(f"the system refused more processes ({reason(refused)}), so one works alone", stacklevel=3)
+            warnings.warn(
+                f"the system refused to start more processes ({reason(refused)}), so one does all the work",
+                stacklevel=3,
+            )
             yield SINGLE_PROCESS
         else:
             with _dividing_cores(size):

@@ -40,8 +40,8 @@ class Configuration(Options):
         None, "the SHA-256 checksum of the weights that training begins with", flag=False, added=True
     )
     keep_good: Sequence[str] | None = option(
-        None, "with --from: source sentences and their translations, or one text for a model that continues texts, to "
-        "measure before and after what is forgotten", path=True, added=True,
+        None, "with --from: text that the model should still do well on, measured before and after training: source "
+        "sentences and their translations, or one text for a model that continues texts", path=True, added=True,
     )  # fmt: skip
     model: ModelOptions = field(default_factory=ModelOptions)
     training: TrainingOptions = field(default_factory=TrainingOptions)
@@ -155,17 +155,17 @@ class Configuration(Options):
         """Return why an option has no effect, if another option's value is the reason."""
         schedule = self.training.schedule
         if name == "peak" and schedule == "warmup":
-            return "the rate of the schedule warmup follows from d_model; use learning_rate_factor or another schedule"
+            return "the schedule warmup computes the peak from d_model; use learning_rate_factor or another schedule"
         if name == "learning_rate_factor" and schedule != "warmup":
-            return f"the schedule {schedule} is given by its peak"
+            return f"the schedule {schedule} uses peak instead"
         if name in ("lora_alpha", "lora_on") and self.training.lora is None:
-            return "LoRA is off: lora sets its rank"
+            return "LoRA is off (lora sets its rank)"
         if name == "keep_good" and self.start is None:
-            return "it measures a model that is trained on, whose run --from names"
+            return "it needs --from RUN, a model to train further"
         if name == "held_out" and self.data.valid_source is not None:
-            return "what is measured at the end is valid_source"
+            return "valid_source is measured at the end"
         if name == "held_out" and self.data.data is not None:
-            return "what is measured at the end is the test of the data"
+            return "the test set in data is measured at the end"
         return None
 
     @classmethod
@@ -181,7 +181,7 @@ class Configuration(Options):
         if configuration.training.micro_batches is None:  # as in runs of earlier versions
             configuration = configuration.changed(micro_batches=configuration.training.workers)
         if (length := configuration.training.length) != "steps":
-            raise ValueError(f"found {length}, expected steps: a run records how many steps it has")
+            raise ValueError(f"found {length}, expected steps=N; epochs and minutes are resolved when a run starts")
         configuration.build_task()
         return configuration
 

@@ -52,9 +52,9 @@ from minitransformer.tasks.corpus import Tokenisers
 
 CONFIGURATION = "configuration.json"
 SETTING_UP = CONFIGURATION + durable.PARTIAL
-"""In a folder without a configuration: a run is being set up, or its process was killed during the setup."""
+"""Marks a folder in which a run is being set up, or whose process was killed during the setup."""
 PAIRS, TEXT = HELD_OUT = ("held_out.tsv", "held_out.txt")
-"""The file with what is held out: one of these."""
+"""The names of the file with held-out data; a run has one of them."""
 VOCABULARY, DATA, ADAPTATION = "vocabulary.json", "data.json", "adaptation.json"
 OWN_PARTS = "parts.json"
 DERIVED = (VOCABULARY, *HELD_OUT, DATA)

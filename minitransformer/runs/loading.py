@@ -256,12 +256,12 @@ def load_start(configuration: Configuration, group: ProcessGroup = SINGLE_PROCES
         If it cannot be read, or its weights have changed.
     """
     path = str(configuration.start)
-    advice = "restore it, or write its new place into the other's configuration.json as start"
+    advice = "restore it, or set start in the configuration.json of the newer run to its new path"
     try:
         starts(path)
         start = load(path, group=group)
     except (RunError, OSError) as error:  # an OSError for a name that is too long
-        raise RunError(f"cannot open {path}, the run that another begins with: {error}; {advice}") from error
+        raise RunError(f"cannot open {path}, whose weights another run starts from: {error}; {advice}") from error
     if (found := digest_of(start.model)) == (wanted := configuration.start_digest or found):
         return start
     for weights in WEIGHTS[1:] if start.weights == "average" else ():  # the average may have been written since
@@ -269,7 +269,7 @@ def load_start(configuration: Configuration, group: ProcessGroup = SINGLE_PROCES
             if digest_of((start := load(path, weights, group=group)).model) == wanted:
                 return start
     raise RunError(
-        f"{path} has changed since another run began with it: its weights have the digest {found[:12]}..., "
+        f"{path} has changed since another run started from it: its weights have the digest {found[:12]}..., "
         f"expected {wanted[:12]}...; {advice}"
     )
 
@@ -286,14 +286,14 @@ def starts(path: Path | str) -> list[Path]:
     while (configuration := RunFolder(found[-1]).configuration()).training.lora is not None:
         other = Path(os.path.realpath(str(configuration.start)))
         if other in found:
-            raise RunError(f"found {other} as the start of itself in configuration.json, expected another run")
+            raise RunError(f"found {other} as its own start in configuration.json, expected another run")
         found.append(other)
     return found
 
 
 def _choose(run: RunFolder, weights: str | None, report: Report) -> tuple[Checkpoint, str]:
     if weights not in (None, *WEIGHTS):
-        raise RunError(f"there are no weights {weights!r}; a run has {', '.join(WEIGHTS)}")
+        raise RunError(f"unknown weights {weights!r}; expected one of {', '.join(WEIGHTS)}")
     if weights == "average" or (weights is None and run.average_path.exists()):
         if not run.average_path.exists():
             raise RunError(f"{run.path} has no average; make it with `minitransformer average {run.path} --last N`")

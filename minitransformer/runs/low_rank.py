@@ -96,7 +96,7 @@ KINDS: dict[str, dict[type[Module], tuple[type[Module], tuple[str, ...]]]] = {
     "feed_forward": {FeedForward: (LowRankFeedForward, ("w1", "w2"))},
 }
 KINDS["all"] = KINDS["attention"] | KINDS["feed_forward"]
-"""What can be adapted, by the values of ``lora_on``: its class, that which takes its place, and its matrices."""
+"""What ``lora_on`` can adapt: the class of the layer, the class that replaces it, and its matrices."""
 
 
 def adapt(model: Model, configuration: Configuration) -> None:
@@ -112,7 +112,7 @@ def adapt(model: Model, configuration: Configuration) -> None:
     t = configuration.training
     rank = t.lora or 0
     if configuration.start is None:
-        raise OptionError("lora trains a few weights beside those of a trained model: name its run with --from", "lora")
+        raise OptionError("lora adapts a trained model: name its run with --from", "lora")
     if t.freeze is not None:
         raise OptionError("found lora and freeze, expected one: lora fixes all weights of the model", "lora", "freeze")
     if t.average_last > 1:

@@ -96,7 +96,7 @@ class Measurements:
 @dataclass(frozen=True, kw_only=True)
 class _Measurement(Options):
     step: int = option(0, "training steps so far", at_least=0)
-    final: bool = option(False, "whether it is that of the result", added=True)
+    final: bool = option(False, "whether this is the measurement of the result", added=True)
     values: Mapping[str, float]
 
 

@@ -50,7 +50,8 @@ class TrainingOptions(Options):
     )
     schedule: str = option(
         "warmup",
-        "learning rate: warmup, as in section 5.3; inverse_sqrt, given by its peak; or linear, from its peak to zero",
+        "schedule of the learning rate: warmup, as in section 5.3; inverse_sqrt, given by its peak; or linear, from "
+        "its peak to zero",
         choices=("warmup", "inverse_sqrt", "linear"),
     )
     warmup_steps: int = option(250, "steps during which the learning rate rises, section 5.3", at_least=1)
@@ -63,7 +64,8 @@ class TrainingOptions(Options):
     )
     weight_decay: float = option(
         0.0,
-        "share of every weight, times the learning rate, that each step subtracts; biases and gains are exempt",
+        "decoupled weight decay: each step subtracts this share of a weight, times the learning rate; not for biases "
+        "and gains",
         at_least=0,
         added=True,
     )
@@ -83,18 +85,18 @@ class TrainingOptions(Options):
         None, "stop after this many measurements without improvement (default: off)", at_least=1, editable=True
     )
     freeze: str | None = option(
-        None, "parts whose weights stay as they are, with commas between: embeddings, encoder, decoder.layers.0, ... "
+        None, "parts to freeze, separated by commas: embeddings, encoder, decoder.layers.0, ... "
         "(default: none)", added=True,
     )  # fmt: skip
     lora: int | None = option(
-        None, "rank of the small matrices that are trained beside fixed weights, with --from: LoRA (default: off, the "
-        "weights are trained)", at_least=1, added=True,
+        None, "with --from: LoRA, which trains two small matrices of this rank beside each fixed matrix (default: off, "
+        "the weights are trained)", at_least=1, added=True,
     )  # fmt: skip
     lora_alpha: float | None = option(
-        None, "with --lora: α, the scale of what the small matrices add (default: the rank)", above=0, added=True
+        None, "with --lora: α, the scale of the product of the small matrices (default: the rank)", above=0, added=True
     )
     lora_on: str = option(
-        "attention", "with --lora: the parts of each layer that have small matrices",
+        "attention", "with --lora: the parts of each layer that get small matrices",
         choices=("attention", "feed_forward", "all"), added=True,
     )  # fmt: skip
     loss_block: int | None = option(
@@ -105,8 +107,8 @@ class TrainingOptions(Options):
     )  # fmt: skip
     micro_batches: int | None = option(
         None,
-        "parts that each batch is cut into, whose gradients are added; the number affects rounding (default: one for "
-        "each process)",
+        "parts that each batch is cut into; their gradients are added, and their number affects rounding (default: one "
+        "for each process)",
         at_least=1,
         at_most=MOST_WORKERS,
         added=True,

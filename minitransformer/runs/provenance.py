@@ -110,8 +110,8 @@ def check_data(run: RunFolder, corpus: Corpus | TextCorpus, checkpoint: Checkpoi
                 )
     elif not trained:
         raise RunError(
-            f"{run.path} is not a whole run folder: {DATA} is missing, and nothing else proves that the data "
-            "is the data that the run started with; restore the file, or start a new run"
+            f"{run.path} is not a whole run folder: {DATA} is missing, so the data may have changed "
+            "since the run started; restore the file, or start a new run"
         )
     wanted = dict(trained.digests) if trained else {}
     wanted |= _held_out_digest(run)
@@ -121,8 +121,8 @@ def check_data(run: RunFolder, corpus: Corpus | TextCorpus, checkpoint: Checkpoi
         if wanted.get(name, digest) != digest:
             raise RunError(
                 f"{run.path / name}{'' if run.has(name) else ' is missing'}: the data of the run {run.path} "
-                "cannot be made again as it was: this file, the vocabulary, a text or the version of a package has "
-                "changed; restore it, or start a new run"
+                "cannot be reproduced: this file, the vocabulary, a text or the version of a package has changed; "
+                "restore it, or start a new run"
             )
 
 
@@ -136,7 +136,7 @@ def _provenance_of(checkpoint: Checkpoint) -> Provenance | None:
     """
     if (values := checkpoint.state.get("provenance")) is None:
         return None
-    with refusing(OptionError, f"{checkpoint.path} does not say what it was trained with: "):
+    with refusing(OptionError, f"{checkpoint.path} does not record what it was trained with: "):
         return Provenance.from_flat(values)
 
 

@@ -47,10 +47,10 @@ class TrainingState(State):
     seconds: float = option(0.0, "time spent training, evaluations included", at_least=0)
     tokens: int = option(0, "target tokens trained on", at_least=0)
     losses: Sequence[float] = option((), "losses since the last line of the log")
-    averaged: int = option(0, "steps whose weights the mean holds", at_least=0)
+    averaged: int = option(0, "steps whose weights are averaged", at_least=0)
     best: Sequence[float] | None = option(None, "value and step of the best measurement")
     waited: int = option(0, "measurements since the best", at_least=0)
-    regular: bool | None = option(None, "whether a checkpoint was due by the interval of then", added=True)
+    regular: bool | None = option(None, "whether a checkpoint was due at this step", added=True)
     dropout: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

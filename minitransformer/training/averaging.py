@@ -67,7 +67,9 @@ def _mean(paths: list[Path], configuration: Configuration) -> tuple[dict[str, np
         weights = with_start(configuration, checkpoint.model)
         shapes = {name: array.shape for name, array in weights.items()}
         if total and shapes != {name: array.shape for name, array in total.items()}:
-            raise RunError(f"{path} has other weights than the checkpoint before it; they are of different models")
+            raise RunError(
+                f"{path} has other parameters than the checkpoint before it: they belong to different models"
+            )
         for name, array in weights.items():
             total[name] = total.get(name, 0) + array.astype(np.float64)
         steps.append(checkpoint.state["step"])

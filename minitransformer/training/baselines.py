@@ -1,4 +1,4 @@
-"""What a model that continues texts is measured against: a compressor, a trigram model, and Python's own parser."""
+"""Baselines for models that continue texts: a compressor, a trigram model, and Python's own parser."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from minitransformer.training.scores import Share
 from minitransformer.training.text_evaluation import UNKNOWN_BITS
 
 SPECIAL = [PAD, START, END, UNKNOWN]
-"""Tokens that are no characters."""
+"""Tokens that are not characters."""
 COMPLETIONS = (
     "{}", "{}\n pass", "{}\n pass\nfinally: pass", "{}\n case _: pass", "{}\ndef f(): pass", "if 0: pass\n{}",
     "if 0: pass\n{}\n pass", "try: pass\n{}", "try: pass\n{}\n pass", "match 0:\n {}", "match 0:\n {}\n  pass",
 )  # fmt: skip
-"""What may stand around a line of a program that is whole, but is no program by itself."""
+"""Programs in which a line can be correct although it is not a program by itself, such as ``else:``."""
 
 
 def xz_bits(text: str, before: str = "") -> float:

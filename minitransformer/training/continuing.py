@@ -1,4 +1,4 @@
-"""Training on: a run that begins with the weights of another, and weights that stay fixed."""
+"""Further training: a run that starts from the weights of another, and frozen weights."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from minitransformer.runs.low_rank import digest_of
 from minitransformer.tasks import Task
 
 PEAK, LORA_PEAK = 0.03, 0.3
-"""The default peak learning rate of training on, times D; and with LoRA, whose weights begin at zero."""
+"""The default peak learning rate for training a model further, times D; and the one for LoRA."""
 WARMUP = 20
-"""The default warm-up is one step in so many."""
+"""By default, one step in this many is warm-up."""
 CHANGEABLE = frozenset(("dropout", "attention_block", "recompute"))
 """The options of a trained model that may be changed."""
 OF_TOKENS = ("source_tokens", "target_tokens", "vocabulary", "min_count", "share_vocabulary")

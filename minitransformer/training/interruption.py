@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM between two steps instead of within one."""
+"""Handles Ctrl-C and SIGTERM between two steps, never within one."""
 
 from __future__ import annotations
 

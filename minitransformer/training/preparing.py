@@ -45,7 +45,7 @@ def prepare(
     configuration = with_micro_batches(configuration, group, fork)
     training = configuration.training
     if fork and not FORKS_SAFELY and default_processes(training.micro_batches or 1, training.workers) > 1:
-        notes.append("one process does all the work: on this system the command cannot divide itself into several")
+        notes.append("training uses one process, because this system cannot fork safely")
     task = configuration.build_task()
     _check_bleu(task, configuration)
     corpus = task.corpus(configuration.data, configuration.seed, tokenisers)
@@ -107,5 +107,5 @@ def refuse_longer(corpus: Corpus, most: int | None) -> None:
         if longest > most:
             raise ValueError(
                 f"found a sentence{which} of {longest} tokens, but only {most} learned positions; leave it out, or "
-                "train with sinusoidal ones, which have no limit"
+                "use sinusoidal positions, which have no limit"
             )

@@ -72,7 +72,7 @@ def resume(run: RunFolder, report: Report, group: ProcessGroup = SINGLE_PROCESS,
         configuration = run.configuration()
         workers = configuration.training.workers or 1
         if backend() != "numpy" and workers > 1:
-            report(f"the {workers} workers of the run shared the cores of a CPU; on a GPU one worker continues")
+            report(f"the run had {workers} workers on a CPU; on a GPU it continues with one")
             configuration = configuration.changed(workers=1)
         run.clean()
         checkpoint = run.checkpoints.load(report) if run.checkpoints.files() else None

@@ -38,7 +38,7 @@ class Share:
             If the total is 0.
         """
         if not self.total:
-            raise ValueError(f"found a share of {self.count} in 0, expected at least one text with a token")
+            raise ValueError("found no token to count, expected at least one text with a token")
         return self.count / self.total
 
     def __add__(self, other: Share) -> Share:
@@ -235,7 +235,9 @@ def _measure(metric: Any, found: Sequence[str], references: Sequence[Sequence[st
 
 def _check(found: Sequence[str], references: Sequence[Sequence[str]]) -> None:
     if len(found) != len(references):
-        raise ValueError(f"found texts: {len(found):,}, with references: {len(references):,}; expected as many of both")
+        raise ValueError(
+            f"found {len(found):,} texts, but references for {len(references):,}; expected the same number"
+        )
     if not found:
         raise ValueError("found no texts, expected at least one")
     for place, several in enumerate(references):

@@ -13,10 +13,10 @@ from minitransformer.parallel import SINGLE_PROCESS, ProcessGroup
 from minitransformer.training.evaluation import NUMBERS, WIDTH, accuracy_and_loss
 
 UNKNOWN_BITS = log2(sys.maxunicode + 1)
-"""What it takes to say which character an unknown one is: each of Unicode's is equally probable."""
+"""The bits that an unknown character costs: all characters of Unicode are equally probable."""
 
 Window = tuple[list[int], list[int]]
-"""The tokens of a window, and those of them that are predicted; padding in place of the others."""
+"""The tokens of a window, and its targets: padding marks tokens that do not count."""
 
 
 class TextScores(NamedTuple):

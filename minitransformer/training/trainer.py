@@ -55,7 +55,7 @@ class Result(NamedTuple):
     measurement: dict[str, Any]
     """The scores as they are logged."""
     adaptation: Mapping[str, BeforeAndAfter]
-    """The scores before and after by what was measured, if the model was trained on."""
+    """The scores before and after further training (``--from``), by the text that was measured."""
 
 
 class Best(NamedTuple):
@@ -420,10 +420,12 @@ class Trainer:
             self.model.load_state_dict(self._fixed() | checkpoint.model)
             self.optimiser.load_state_dict(checkpoint.optimiser)
             if self.optimiser.step_count != state.step:
-                raise ValueError(f"step is {state.step}, but step_count is {self.optimiser.step_count}")
+                raise ValueError(
+                    f"found step={state.step}, but step_count={self.optimiser.step_count} in the optimiser"
+                )
             self.model.rng.bit_generator.state = state.dropout
             if self.model.rng.bit_generator.state != state.dropout:
-                raise ValueError("the state of the random numbers for dropout is damaged")
+                raise ValueError("dropout is not a valid PCG64 state: the checkpoint is damaged")
         self.step, self.seconds, self.tokens = state.step, state.seconds, state.tokens
         self.waited, self._losses = state.waited, Losses(state.losses)
         if not c.averaged_at(self.step):  # steps were added, so the last ones are still to come

@@ -246,7 +246,8 @@ def test_known_files(tmp_path):
     assert known.read(f"{tmp_path}") == ["eins", "zwei"]
     write(tmp_path / "numbers.de", b"eins\nZwei\n")
     with pytest.raises(
-        TextError, match=r"numbers\.de is not the published file: found lines: 2,.*expected lines: 2,.*fetch it again"
+        TextError,
+        match=r"numbers\.de is not the published file: found lines: 2,.*expected lines: 2,.*download it again",
     ):
         known.read(tmp_path)
     write(tmp_path / "numbers.de", b"eins\n")

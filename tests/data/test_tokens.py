@@ -263,7 +263,7 @@ def test_merges_are_those_of_subword_nmt(tmp_path):
 def test_the_smallest_size_for_bpe_is_enough():
     pytest.importorskip("sentencepiece")
     for wrong in (0, 1, 2):
-        with pytest.raises(ValueError, match=f"tokens of the kind bpe have no min_count, found {wrong}; leave it out"):
+        with pytest.raises(ValueError, match=f"min_count .* bpe, found {wrong}"):
             train_tokeniser("bpe", ["abc d"], 9, wrong)
     assert len(Bpe.train(["abc d"], 9)) == 9
 

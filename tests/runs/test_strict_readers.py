@@ -213,7 +213,7 @@ def test_what_is_missing_is_made_again_only_if_it_is_the_same(run, tmp_path, nam
     before = (run.path / name).read_bytes()
     (run.path / name).unlink()
     if earlier and name == "data.json":
-        with pytest.raises(RunError, match=r"data\.json is missing, and nothing else proves that the data is"):
+        with pytest.raises(RunError, match=r"data\.json is missing"):
             resume(run, refuse)
     else:
         resume(run, refuse)
@@ -228,7 +228,7 @@ def test_what_is_missing_is_made_again_only_if_it_is_the_same(run, tmp_path, nam
 def test_held_out_pairs_of_an_earlier_version_are_compared_with_the_data(run):
     as_earlier_versions_did(run)
     shorten(run)
-    with pytest.raises(RunError, match=r"held_out\.tsv: the data of the run .* cannot be made again"):
+    with pytest.raises(RunError, match=r"held_out\.tsv: the data of the run .* cannot be reproduced"):
         resume(run, refuse)
 
 
@@ -302,7 +302,7 @@ def test_a_step_count_of_another_step_is_refused(run, value):
     checkpoint = saved(run)
     arrays = checkpoint.optimiser | {"step_count": np.array(value)}
     write_checkpoint(checkpoint.path, checkpoint._replace(optimiser=arrays))
-    with pytest.raises(RunError, match=rf"{CHECKPOINT}.* step is 4, but step_count is {value}"):
+    with pytest.raises(RunError, match=rf"{CHECKPOINT}.* step=4, .* step_count={value}"):
         resume(run, refuse)
 
 

@@ -117,7 +117,7 @@ def test_a_launcher_that_gives_no_rank_is_told_in_a_line(capsys, monkeypatch, ra
     monkeypatch.setenv("PMI_RANK", rank)
     assert main(["translate", "run", "x"]) == 2
     err = capsys.readouterr().err
-    assert f"PMI_RANK is {rank!r}, expected the number of this process" in err
+    assert f"PMI_RANK is {rank!r}, expected the rank of this process" in err
     assert err.count("\n") == 1
 
 

