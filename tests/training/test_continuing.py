@@ -242,7 +242,7 @@ def test_a_start_that_is_gone_or_changed_is_refused(texts, tmp_path, capsys):
     best = read_checkpoint(RunFolder(moved).best_path)
     best.model["decoder.layers.0.self_attention.w_in"][...] += 1
     write_checkpoint(RunFolder(moved).best_path, best)
-    with pytest.raises(RunError, match=r"has changed since another run began with it: its weights have the digest"):
+    with pytest.raises(RunError, match=r"has changed since .*its weights have the digest"):
         load(run)
 
 
