@@ -45,7 +45,7 @@ def test_the_search_has_the_rules_of_the_run(run, capsys):
     for most in (1, 3):
         edit(run, most_written=most)
         assert main(["translate", str(run), "12"]) == 0
-        assert f"no end; it was cut off after {counted(most, 'tokens')}\n" in capsys.readouterr().err
+        assert f"did not end and was cut off after {counted(most, 'tokens')}\n" in capsys.readouterr().err
         assert main(["evaluate", str(run)]) == 0
         assert {len(text) for text in re.findall("✗ .* -> *(.*)", capsys.readouterr().out)} == {most}
     edit(run, beam=3)

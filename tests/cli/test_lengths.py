@@ -60,7 +60,7 @@ def test_epochs_count_every_batch_of_a_step(text, tmp_path, capsys, steps, accum
     assert (values["steps"], values["accumulate"]) == (steps, accumulate)
     assert epochs == f"{steps * accumulate / int(batches):.1f}"
     assert f"training  {steps} steps of {f'{accumulate} times ' if accumulate > 1 else ''}up to " in out
-    tokens, speed = re.search(r"^([\d,]+) target tokens, ([\d,]+) in a second$", out, re.M).groups()
+    tokens, speed = re.search(r"^([\d,]+) target tokens, ([\d,]+) per second$", out, re.M).groups()
     seconds = float(re.search(r"^training time: (\S+) s$", out, re.M)[1])
     slowest, fastest = (int(tokens.replace(",", "")) / max(seconds + error, 1e-3) for error in (0.06, -0.06))
     assert slowest - 1 <= int(speed.replace(",", "")) <= fastest + 1

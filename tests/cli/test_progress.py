@@ -64,7 +64,7 @@ def test_a_narrow_terminal_has_no_room_for_the_rate(train, terminal, columns, wi
     _, made, told, *_ = train(terminal, columns)
     assert (made["bar_format"] is None) == wide
     assert made["mininterval"] == (0.2 if terminal else 10)  # in a file each refresh is one more line
-    rates = [re.search("rate (.*?),", words) for words in told["set_postfix_str"]]
+    rates = [re.search("lr (.*?),", words) for words in told["set_postfix_str"]]
     assert [rate and float(rate[1]) for rate in rates] == ([0.002, 0.003] if wide else [None, None])
     assert [re.findall(r"loss (\S+),.* (\S+) tokens/s", words) for words in told["set_postfix_str"]] == [
         [("0.500", "10,000")],

@@ -16,5 +16,5 @@ def run(args: argparse.Namespace) -> int:
     """Write the mean, and print its steps and path."""
     path, steps = average(RunFolder(args.run), args.last)
     which = f"{'step' if len(steps) == 1 else 'steps'} {', '.join(f'{step:,}' for step in steps)}"
-    print(f"the mean of {counted(len(steps), 'checkpoints')}, {which}, is {path}")
+    print(f"{path} is the mean of {counted(len(steps), 'checkpoints')}: {which}")
     return 0

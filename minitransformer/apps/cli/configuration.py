@@ -119,7 +119,9 @@ def read_configuration(args: argparse.Namespace, start: TrainedRun | None = None
     """
     values, picked = _read(args.config) if hasattr(args, "config") else ({}, [])
     if start and values:
-        raise ValueError("found --from and --config, expected one: model and data of --from are those of its run")
+        raise ValueError(
+            "found --from and --config, expected one: --from takes the model and the data options from its run"
+        )
     values.pop("start", None)
     name = values.pop("task", None)
     options = dict(values.pop("task_options", {}))

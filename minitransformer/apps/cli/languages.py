@@ -1,4 +1,4 @@
-"""The commands that speak the learner's language: their help, what is wrong with their arguments, and their output."""
+"""Translates the help, the argument errors and the output of the commands for learners."""
 
 from __future__ import annotations
 

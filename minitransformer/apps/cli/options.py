@@ -1,4 +1,4 @@
-"""Options of a configuration as the command line writes them, and errors that name them so."""
+"""The options of a configuration under their names on the command line, also in errors."""
 
 from __future__ import annotations
 

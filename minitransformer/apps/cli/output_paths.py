@@ -1,8 +1,8 @@
 """Output paths that the user names, checked before any work starts.
 
-A link, a device and a pipe stay what they are. A file appears, or changes, when it is complete, and keeps its owner and
-its permissions. Only one that cannot be replaced, since it has other names or is a mount of its own, is written in
-place. Inside run folders and learners' folders, a link is replaced instead; see ``minitransformer/durable.py``.
+Links, devices and pipes are written through. A file is replaced only when the new one is complete, and keeps its owner
+and permissions. A file that cannot be replaced, because it has hard links or is a mount point, is written in place.
+Inside run folders and learners' folders, a link is replaced instead; see ``minitransformer/durable.py``.
 """
 
 from __future__ import annotations

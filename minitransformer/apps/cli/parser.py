@@ -1,4 +1,4 @@
-"""A parser of arguments with messages of one line, the arguments in ``arguments.toml``, and paths as their type."""
+"""The argument parser: reads ``arguments.toml``, checks paths and ranges, and reports errors in one line."""
 
 from __future__ import annotations
 

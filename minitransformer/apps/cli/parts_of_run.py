@@ -1,4 +1,4 @@
-"""Using the functions that trained a run, which a learner wrote, in a command that opens the run."""
+"""Uses a learner's functions, with which a run was trained, in commands that open the run."""
 
 from __future__ import annotations
 

@@ -27,12 +27,12 @@ INTERRUPTED = 130
 FIRST = 20
 """Steps after which the measured time of the remaining ones is printed."""
 WIDE = 110
-"""The columns of a terminal in which the progress bar has room for the learning rate and the steps in a second."""
+"""The columns of a terminal in which the progress bar has room for the learning rate and the steps per second."""
 NARROW_BAR = "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
 PLATEAU = 4
 """Measurements without improvement after which a line says so."""
 PATIENCE = 3
-"""How many that line suggests to wait for in the next training."""
+"""The patience that this line suggests for the next training run."""
 
 
 def percent(share: float, digits: int) -> str:
@@ -88,7 +88,7 @@ def _show_result(trainer: Trainer, folder: RunFolder, result: Result) -> None:
     unit = trainer.target.unit
     for line in describe_text_scores(scores, unit) if isinstance(scores, TextScores) else describe_scores(scores):
         print(line)
-    print(f"{trainer.tokens:,} target tokens, {trainer.tokens / max(trainer.seconds, 1e-9):,.0f} in a second")
+    print(f"{trainer.tokens:,} target tokens, {trainer.tokens / max(trainer.seconds, 1e-9):,.0f} per second")
     if isinstance(scores, Scores):
         which = counted(len(scores.samples), f"held-out {trainer.task.noun}")
         print(f"exact match on {which}: {percent(scores.exact_match, 2)}")
@@ -131,7 +131,7 @@ def describe_scores(scores: Scores) -> list[str]:
     """Print the other measurements besides exact match and token accuracy, a line for each."""
     lines = []
     if scores.phone_error_rate is not None:
-        lines.append(f"word error rate, any reference is right: {percent(1 - scores.exact_match, 2)}")
+        lines.append(f"word error rate, with any reference counted as right: {percent(1 - scores.exact_match, 2)}")
         lines.append(f"phone error rate, against the closest reference: {percent(scores.phone_error_rate, 2)}")
     for quality in (scores.bleu, scores.chrf):
         if quality is not None:
@@ -198,14 +198,14 @@ def _train_with_progress(trainer: Trainer, folder: RunFolder) -> None:
             if made == FIRST and (seconds := trainer.expected_seconds() or 0) > 60:
                 bar.write(f"step {trainer.step:,}: about {duration(seconds)} to go, measured over {FIRST} steps")
             if loss is not None:
-                middle = f", rate {rate:.1e}" if wide else ""
+                middle = f", lr {rate:.1e}" if wide else ""
                 bar.set_postfix_str(f"loss {loss:.3f}{middle}, {speed:,.0f} tokens/s", refresh=False)
             bar.update()
 
         def on_evaluation(scores: Scores | TextScores) -> None:
             bar.write("\n".join(_describe_evaluation(scores, trainer)))
             if not trainer.finished and (seconds := trainer.expected_seconds() or 0) > 60:
-                bar.write(f"about {duration(seconds)} to go, if all steps are made")
+                bar.write(f"about {duration(seconds)} to go, unless training stops early")
             sys.stdout.flush()
             if trainer.finished:
                 bar.close()  # measuring the result is no part of the time for a step

@@ -1,4 +1,4 @@
-"""Run a command whose arguments are known, and turn its errors into messages and exit statuses."""
+"""Run a command whose arguments are parsed, and turn its errors into messages and exit statuses."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def run_command(args: argparse.Namespace, command: Any) -> int:
         complain(one_line(error))
         return 2
     except Diverged as error:
-        complain(f"{error}. Use an earlier checkpoint, or train again with a smaller rate")
+        complain(f"{error}. Use an earlier checkpoint, or train again with a lower learning rate")
         return 1
     except BrokenPipeError:  # the reader of our output has closed the pipe, as in `| head`
         discard_output()

@@ -1,4 +1,4 @@
-"""The output about models that continue texts: what they write, how good it is, and what it is measured against."""
+"""Output about models that continue texts: samples, scores, and the baselines beside them."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _corpus(folder: RunFolder, trained: TrainedRun, group: ProcessGroup) -> Text
         corpus = trained.task.corpus(trained.options.data, trained.options.seed, (trained.source, trained.target))
         runs.check_data(folder, corpus)
     except (ValueError, RunError) as error:
-        print(f"the text that the model was trained on is not here as it was, so less is compared: {error}")
+        print(f"the training text cannot be read as it was, so fewer baselines are measured: {error}")
         return None
     return corpus if isinstance(corpus, TextCorpus) else None
 

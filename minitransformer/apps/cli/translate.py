@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     for place in full:
         if not several[place][0].finished:
             print(
-                f"minitransformer translate: line {place + 1}: the translation has no end; it was cut off after "
+                f"minitransformer translate: line {place + 1}: the translation did not end and was cut off after "
                 f"{counted(len(several[place][0].tokens), 'tokens')}",
                 file=sys.stderr,
             )

@@ -28,8 +28,8 @@ OFFLINE = (
     "--LabApp.extension_manager=readonly",
     "--LanguageServerManager.autodetect=False",
 )
-"""Options without which JupyterLab asks its makers and a package index for a newer version, news and extensions, and
-runs npm to look for language servers."""
+"""Options that keep JupyterLab from asking servers for newer versions, news and extensions, and from running npm to
+look for language servers."""
 
 
 def run(args: argparse.Namespace) -> int:
