@@ -57,7 +57,7 @@ def without(values, gone):
 # ---------------------------------------------------------------------------------------------------------------------
 # Marian: the defaults are those of `marian-decoder --help` and `marian --help`
 
-AUTHOR = "the search is ours, with Marian's width and length penalty; it may stop earlier or later than Marian's"
+AUTHOR = "the search has Marian's width and length penalty, but its own rule for when to stop"
 MARIAN = toml_table(__file__, "MARIAN") | {"notes": [AUTHOR], "kinds": (Words, Words, True)}
 MARIAN_RULES = {"models": "\n  - b.npz", "vocabs": "\n  - v.yml\n  - v.yml", "beam-size": 3, "normalize": 0.6}
 
@@ -130,7 +130,7 @@ def test_what_ctranslate2_omits_has_its_default(tmp_path, gone, change):
 # Hugging Face: the defaults are those of MarianConfig, GenerationConfig and MarianTokenizer
 
 NO_LIMIT = "no max_length is given"
-CUT_OFF = "a translation that is cut off at the limit counts less than any that has ended"
+CUT_OFF = "a translation that is cut off at the limit ranks below all that have ended"
 NEVER = "padding and the start are never written, though bad_words_ids does not forbid both"
 HUGGINGFACE = toml_table(__file__, "HUGGINGFACE") | {
     **SIZES,
@@ -250,7 +250,7 @@ def test_rules_of_hugging_face_that_are_not_known_must_be_off(tmp_path, name):
             if value is off or value == off:
                 assert options(read_huggingface(tmp_path)) == HUGGINGFACE
             else:
-                with pytest.raises(FileError, match=f"{name} is .*this search has no such rule"):
+                with pytest.raises(FileError, match=f"{name} is .* no such rule"):
                     read_huggingface(tmp_path)
 
 
@@ -329,7 +329,7 @@ def test_the_type_of_a_hugging_face_model_is_the_widest_of_its_tensors(tmp_path,
     rest = {name: array for name, array in found.items() if "embed_positions" not in name}
     for name in found.keys() - rest.keys():  # the other one may be missing
         save_file(rest | {name: waves.astype("f4") + np.float32(2e-5)}, tmp_path / "model.safetensors")
-        with pytest.raises(FileError, match=f"{name} holds other numbers than sines"):
+        with pytest.raises(FileError, match=f"{name} does not hold the sines"):
             read_huggingface(tmp_path)
 
 
@@ -378,5 +378,5 @@ def test_ids_are_those_of_tokens_and_different(tmp_path, change, right):
     if right:
         assert arrange(tokens, **given, where=tmp_path).rows.tolist()[:4] == [*given.values()]
     else:
-        with pytest.raises(FileError, match=r"expected (0 to 3|different ones)"):
+        with pytest.raises(FileError, match=r"expected (0 to 3|a different id)"):
             arrange(tokens, **given, where=tmp_path)

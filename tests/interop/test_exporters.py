@@ -124,7 +124,7 @@ def test_vocabularies_are_one_for_transformers_where_their_tokens_are_the_same(t
         names = {path.name for path in (tmp_path / f"{number}").iterdir()}
         assert ("source.spm" in names) == ("vocab.json" in names) == (target is copy)
         assert "target_vocab.json" not in names
-        assert any("no tokeniser there" in note and "chars" in note for note in notes) == (target is not copy)
+        assert any("no tokeniser" in note and "chars" in note for note in notes) == (target is not copy)
 
 
 UNKNOWN_TOKENS = {
@@ -141,7 +141,7 @@ def test_ctranslate2_has_one_unknown_token(tmp_path, name):
     source, target, unknown = UNKNOWN_TOKENS[name]
     run = in_memory(random_model(source=source, target=target, output_bias=True))
     notes = WRITERS["ctranslate2"](run, tmp_path / "there")
-    assert any("no tokeniser there" in note for note in notes)
+    assert any("no tokeniser" in note for note in notes)
     config = config_of(tmp_path / "there")
     assert [config[f"{part}_token"] for part in ("unk", "bos", "eos", "decoder_start")] == [
         unknown, "<start>", "<end>", "<start>",

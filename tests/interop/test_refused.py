@@ -621,12 +621,12 @@ def test_a_pointer_of_git_lfs_is_named(tmp_path, kind):
     for path in [*FOLDERS[kind](tmp_path / "there").iterdir()]:
         data = path.read_bytes()
         path.write_text(POINTER)
-        refuse(kind, tmp_path / "there", f"{path.name} is a pointer of Git LFS")
+        refuse(kind, tmp_path / "there", f"{path.name} is a Git LFS pointer")
         path.write_bytes(data)
     if kind == "gpt2":
         (tmp_path / "there" / "model.safetensors").unlink()
         (tmp_path / "there" / "pytorch_model.bin").write_text(POINTER)
-        refuse(kind, tmp_path / "there", "pytorch_model.bin is a pointer of Git LFS")
+        refuse(kind, tmp_path / "there", "pytorch_model.bin is a Git LFS pointer")
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -50,7 +50,7 @@ def test_check_says_whether_an_answer_is_right_and_takes_as_many_as_are_asked_fo
     out = capsys.readouterr().out
     assert out.startswith(f"{exercise.name}: right.\n{exercise.name}: ")
     for given in (answers[1:], [*answers, print]):
-        with pytest.raises(TypeError, match=f"to be given after the name, found {len(given)}"):
+        with pytest.raises(TypeError, match=f"after the name, found {len(given)}"):
             check(exercise.name, *given)
 
 

@@ -1,4 +1,4 @@
-"""Limits of memory and time: a store that forgets what was used longest ago, and a time limit for computations."""
+"""Limits of memory and time: a store that drops the least recently used entries, and a time limit for computations."""
 
 from __future__ import annotations
 

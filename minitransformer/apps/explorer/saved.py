@@ -2,10 +2,10 @@
 
 The file holds the page, its modules in one script, and the answers of a `Session` with the values of every tensor,
 forward and backward. Values that occur more than once are stored once, such as the result of a line that is also the
-step's output. Long sentences are stored in half the precision, and of values that follow from others, by a product or
-row by row, only how they do. The data are compressed with gzip. With several sentences, each may be in its own script
-beside the page, which is loaded when the sentence is chosen; weights are stored once. Of large models, the file holds
-part of each matrix; `left_out` says which.
+step's output. Long sentences are stored in half precision. A value that is a product of others, or follows from
+another row by row, is stored as that rule. The data are compressed with gzip. With several sentences, each may be in
+its own script beside the page, which is loaded when the sentence is chosen; weights are stored once. Of large models,
+the file holds part of each matrix; `left_out` says which.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from minitransformer.durable import write_whole
 
 BEAM = 4
 MANY_PARAMETERS = 2_000_000
-"""Of larger models a file would be too long for browsers with full precision."""
+"""Larger models are stored in half precision: in full precision a file would be too long for browsers."""
 MANY_NUMBERS = 2_000_000
-"""Nor is there full precision with more numbers than these in all tensors of a sentence."""
+"""A sentence whose tensors have more numbers than this in all is stored in half precision too."""
 MOST_PARAMETERS, LARGEST_VOCABULARY = 10_000_000, 10_000
 """Of models with more parameters, or more tokens in a vocabulary, the file holds part of each matrix."""
 MOST_ENTRIES = MOST_WRITTEN
@@ -42,11 +42,11 @@ MOST_WORK = 30_000_000_000
 """The most work of all differences of a sentence, about half a minute. Each is the number of tokens times that
 of parameters, with `MORE_WORK` for all that costs the same in small models."""
 MOST_ALIKE = 40
-"""With how many arrays of the same shape one is compared, those of the steps around it."""
+"""How many arrays of the same shape, from the steps around it, an array is compared with."""
 MOST_PAIRED = 400
-"""The most arrays of which each two are multiplied to find products: more pairs take too long."""
+"""Products are searched among at most this many arrays, two at a time: more pairs take too long."""
 LEAST_DERIVED = 256
-"""The least numbers of an array that is compared with others."""
+"""Arrays with fewer numbers than this are stored without a comparison."""
 MORE_WORK = 150_000
 FEWEST = 4
 """How many differences are computed of models with more than `MOST_PARAMETERS`."""

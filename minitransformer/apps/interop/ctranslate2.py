@@ -58,13 +58,13 @@ HEADS = {"TransformerBase": 8, "TransformerBig": 16, "TransformerSpec": 8}
 """The specifications that are opened, and their number of heads where the file has none."""
 REVISIONS = range(2, 8)
 OFF = ("encoder/multi_query_attention", "decoder/alibi", "decoder/scale_alibi")
-"""What our model has not, and may only be there if it is switched off."""
+"""Features that models here lack: such a variable may only be there with the value that switches it off."""
 NO_EFFECT = {
     f"{stack}{name}"
     for stack in ("", "encoder/", "decoder/")
     for name in ("alignment_layer", "alignment_heads", "embeddings_merge", "alibi_use_positive_positions")
 }
-"""What changes no translation: the heads that are shown as an alignment, and options of what our model has not."""
+"""Variables that change no translation: the heads shown as an alignment, and options of features that are off."""
 SEARCH = PROGRAMS["ctranslate2-search"]
 """The defaults of ``Translator.translate_batch``."""
 
@@ -116,7 +116,7 @@ def read_ctranslate2(folder: Path) -> Published:
     Raises
     ------
     FileError
-        If a file is missing or damaged, files do not belong together, or the model computes what ours cannot.
+        If a file is missing or damaged, files do not belong together, or models here cannot compute what it computes.
     MissingExtraError
         If there are sentencepiece models, but sentencepiece is not installed.
     """
@@ -322,7 +322,7 @@ def _positions(variables: Variables, state: dict[str, Array], d_model: int) -> d
             found[-1] |= {"max_length": len(table), "longest": len(table) - 1}
             state[f"{side}_embedding.positions"] = table
     if found[0] != found[1]:
-        raise variables.error("other positions in the decoder", "those of the encoder: ours have one kind for both")
+        raise variables.error("other positions in the decoder", "those of the encoder: both must have one kind here")
     return found[0]
 
 

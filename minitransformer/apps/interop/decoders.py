@@ -50,7 +50,7 @@ def read_decoder(folder: Path, config: Fields) -> Published:
     Raises
     ------
     FileError
-        If a file is missing or damaged, files do not belong together, or the model computes what ours cannot.
+        If a file is missing or damaged, files do not belong together, or models here cannot compute what it computes.
     MissingExtraError
         If tokenizers is not installed.
     """
@@ -95,7 +95,7 @@ def build_decoder(
     Raises
     ------
     FileError
-        If the model computes what ours cannot, or a tensor is missing or left over.
+        If models here cannot compute what it computes, or a tensor is missing or left over.
     """
     options, (tokeniser, ids, begins) = {**options, **layout["options"]}, tokens
     try:
@@ -137,14 +137,16 @@ def _gpt2(config: Fields) -> dict[str, Any]:
 
 def _llama(config: Fields, kind: str) -> dict[str, Any]:
     """Return the options of Llama's family."""
-    config.require("mlp_bias", False, why="ours have biases in both feed-forward layers or none, and gates")
-    config.require("hidden_act", "silu", why="the gates of ours are silu")
-    config.require("use_sliding_window", False, why="our queries see all positions before them")
+    config.require("mlp_bias", False, why="gated feed-forward layers here have no biases")
+    config.require("hidden_act", "silu", why="gated feed-forward layers here use silu")
+    config.require("use_sliding_window", False, why="queries here attend to all positions before them")
     if any(layer != "full_attention" for layer in config.texts("layer_types")):
-        raise config.error("layer_types", "full_attention only: our queries see all positions before them")
+        raise config.error("layer_types", "full_attention only: queries here attend to all positions before them")
     longest = config.integer("max_position_embeddings", LONGEST, at_least=2)
     if kind == "mistral" and config.integer("sliding_window", longest) < min(longest, LONGEST):
-        raise config.error("sliding_window", f"null or at least {longest:,}: our queries see all positions before them")
+        raise config.error(
+            "sliding_window", f"null or at least {longest:,}: queries here attend to all positions before them"
+        )
     heads = config.integer("num_attention_heads", at_least=1)
     size = config.integer("head_dim", config.integer("hidden_size") // heads, at_least=1)
     return {
@@ -170,7 +172,7 @@ def _frequencies(config: Fields) -> dict[str, float]:
     newer, older = (_frequencies_of(config, name, base) for name in names)
     if newer and older and newer != older:
         raise config.error("rope_scaling", "null, or what rope_parameters says; remove the wrong one")
-    config.require("partial_rotary_factor", 1, why="our positions turn all features")
+    config.require("partial_rotary_factor", 1, why="rotary positions here turn all features")
     return newer or older or {"rotary_base": base}
 
 
@@ -183,9 +185,9 @@ def _frequencies_of(config: Fields, name: str, base: float) -> dict[str, float]:
     for shared in ("rope_theta", "original_max_position_embeddings"):
         if fields.has(shared) and config.has(shared) and fields.values[shared] != config.values[shared]:
             raise config.error(shared, f"{shown(fields.values[shared])}, as {name} says; remove the wrong one")
-    fields.require("partial_rotary_factor", 1, why="our positions turn all features")
+    fields.require("partial_rotary_factor", 1, why="rotary positions here turn all features")
     for other in fields.values.keys() - PROGRAMS["rotary"]:
-        fields.require(other, why=f"ours have no such field of {name}")
+        fields.require(other, why=f"this field of {name} cannot be imported")
     base = fields.number("rope_theta", base)
     kind = fields.text("rope_type", fields.text("type", "default"))
     if kind == "default":

@@ -99,7 +99,7 @@ def read_huggingface(folder: Path) -> Published:
     Raises
     ------
     FileError
-        If a file is missing or damaged, files do not belong together, or the model computes what ours cannot.
+        If a file is missing or damaged, files do not belong together, or models here cannot compute what it computes.
     MissingExtraError
         If sentencepiece is not installed.
     """
@@ -151,7 +151,7 @@ def _same(config: Fields, name: str, **limits: int) -> int:
     """Return a size that encoder and decoder must have in common."""
     sizes = [config.integer(f"{stack}_{name}", **limits) for stack in ("encoder", "decoder")]
     if sizes[0] != sizes[1]:
-        raise config.error(f"decoder_{name}", f"{sizes[0]}, as in the encoder: ours have one number for both")
+        raise config.error(f"decoder_{name}", f"{sizes[0]}, as in the encoder: both must have one number here")
     return sizes[0]
 
 
@@ -266,13 +266,13 @@ def _check_positions(path: Path, tensors: dict[str, Array], d_model: int) -> Non
             raise FileError(f"{path}: {name} has shape {found.shape}, expected (positions, {d_model})")
         waves = to_numpy(ops.sinusoidal_positions(len(found), d_model, layout="halves"))
         if np.abs(found - waves).max(initial=0) > (1e-2 if found.dtype == np.float16 else 1e-5):
-            raise FileError(f"{path}: {name} holds other numbers than sines and cosines of positions")
+            raise FileError(f"{path}: {name} does not hold the sines and cosines of positions")
 
 
 def _search(rules: Fields, target: OurIds, config: Fields) -> tuple[dict[str, Any], list[str]]:
     """Return the options of our search that find what ``generate`` finds, and notes on differences."""
     for name, allowed in NO_RULE.items():
-        rules.require(name, *allowed, why="this search has no such rule; change the file to go without")
+        rules.require(name, *allowed, why="the search here has no such rule; remove it from the file")
     notes = []
     end, pad = _token(config, rules, "eos_token_id"), _token(config, rules, "pad_token_id")
     early = rules.values.get("early_stopping") or False
@@ -291,20 +291,22 @@ def _search(rules: Fields, target: OurIds, config: Fields) -> tuple[dict[str, An
     elif rules.has("max_length"):
         search["most_written"] = rules.integer("max_length", at_least=2) - 1  # the start token counts there
     else:
-        notes.append("no max_length is given: a translation may have 50 tokens more than its source, not 20 in all")
+        notes.append(
+            "no max_length is given: a translation may be 50 tokens longer than its source; transformers stops at 20"
+        )
     if rules.has("forced_eos_token_id"):
         if _token(rules, rules, "forced_eos_token_id") != end:
             raise rules.error("forced_eos_token_id", f"{end}, the id of the end")
         search["force_end"] = True
     else:
-        notes.append("a translation that is cut off at the limit counts less than any that has ended")
+        notes.append("a translation that is cut off at the limit ranks below all that have ended")
     forbidden = _forbidden(rules, len(target.rows) - target.start_is_copy)
     never = {pad} if target.start_is_copy else {pad, int(target.rows[START])}
     if not never <= forbidden:
         notes.append("padding and the start are never written, though bad_words_ids does not forbid both")
     others = sorted(target.ours(number) for number in forbidden - never)
     if others and not search["renormalise"]:
-        raise rules.error("bad_words_ids", "nothing but padding and the start, unless renormalize_logits is true")
+        raise rules.error("bad_words_ids", "only padding and the start, or renormalize_logits true")
     return {**search, "forbidden": others or None}, notes
 
 

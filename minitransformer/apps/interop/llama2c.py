@@ -108,11 +108,9 @@ def _tokenizer_json(path: Path, size: int) -> str:
             token = data[place - length : place].decode()
             ids[token], scores[token] = i, score
     except (struct.error, UnicodeDecodeError) as error:
-        raise FileError(f"{path} is damaged, or has other than the {size:,} tokens of the model: {error}") from error
+        raise FileError(f"{path} is damaged, or does not have the {size:,} tokens of the model: {error}") from error
     if place != len(data):
-        raise FileError(
-            f"{path} has {len(data) - place:,} bytes behind the {size:,} tokens of the model, expected none"
-        )
+        raise FileError(f"{path} has {len(data) - place:,} bytes after the {size:,} tokens of the model, expected none")
     merges = [
         (token[:i], token[i:])
         for token in sorted(ids, key=lambda token: -scores[token])

@@ -50,7 +50,7 @@ from minitransformer.files import FileError, parse_json, read_file, require_regu
 ACTIVATIONS = {"relu": "relu", "swish": "silu", "gelu": "quick_gelu"}
 OPTIONS = "special:model.yml"
 ONLY = PROGRAMS["marian-options"]
-"""The values of options that ours can compute."""
+"""The values of options that can be imported."""
 NORMS = {("n", "da", "n"): "pre", ("", "dan", ""): "post"}
 """What precedes a sub-layer, follows it, and follows the stack; the order of layer norm that it is here."""
 EPSILON = 1e-6
@@ -92,7 +92,7 @@ def read_marian(folder: Path) -> Published:
     Raises
     ------
     FileError
-        If a file is missing or damaged, files do not belong together, or the model computes what ours cannot.
+        If a file is missing or damaged, files do not belong together, or models here cannot compute what it computes.
     MissingExtraError
         If PyYAML is not installed, or there are sentencepiece models, but sentencepiece is not.
     """
@@ -198,7 +198,7 @@ def _texts(value: str | list[str] | None) -> list[str]:
 
 
 def _require(path: Path, settings: Settings, allowed: Mapping[str, Sequence[str]]) -> None:
-    """Raise a FileError unless each option is missing, or has one of the values that ours can compute."""
+    """Raise a FileError unless each option is missing, or has one of the values that can be imported."""
     for name, values in allowed.items():
         found = _texts(settings.get(name, values[0])) or [""]
         if found[1:] or _simple(found[0]) not in values:
@@ -267,7 +267,7 @@ def _search(path: Path, rules: Settings, settings: Settings) -> tuple[dict[str, 
         )
     beam = int(_number(path, rules, "beam-size", WHOLE, usual="12", below=10_000))
     alpha = _number(path, rules, "normalize", NUMBER, usual="0", below=1000)
-    notes = ["the search is ours, with Marian's width and length penalty; it may stop earlier or later than Marian's"]
+    notes = ["the search has Marian's width and length penalty, but its own rule for when to stop"]
     return {"beam": beam, "alpha": alpha, "penalty": "length"}, notes
 
 
@@ -314,5 +314,5 @@ def _tokens_of(path: Path) -> list[str]:
             raise FileError(f"{path}: {shown(token)} has the id {shown(number)}, expected an id of its own")
         numbers[int(number)] = token
     if sorted(numbers) != list(range(len(numbers))):
-        raise FileError(f"{path}: the ids are not 0, 1, 2, ... without a gap")
+        raise FileError(f"{path}: expected the ids 0, 1, 2, ... without gaps")
     return [numbers[number] for number in range(len(numbers))]

@@ -146,7 +146,7 @@ class Variables:
         values = [self.scalar(f"{stack}/{name}", once) for stack in ("encoder", "decoder")]
         if values[0] != values[1]:
             raise self.error(
-                f"decoder/{name} {values[1]}", f"{values[0]}, as in the encoder: ours have one value for both"
+                f"decoder/{name} {values[1]}", f"{values[0]}, as in the encoder: both must have one value here"
             )
         return values[0]
 

@@ -22,7 +22,7 @@ from minitransformer.tasks import Corpus, TextCorpus, build
 ACTIVATIONS: dict[str, str] = PROGRAMS["activations"]
 """Our name of each activation."""
 NEVER_WRITTEN = -1e4
-"""The logit of a token that the other program has not: its probability is zero, and its gradient too."""
+"""The logit of a token that the other program lacks: its probability and its gradient are zero."""
 FIRST_POSITIONS = range(3)
 """The numbers that the first position has in other programs."""
 
@@ -59,7 +59,7 @@ class OurIds(NamedTuple):
 
     vocabulary: Vocabulary
     rows: NDArray[np.int64]
-    """For each of our ids the other program's; -1 for a special token that it has not."""
+    """For each of our ids the other program's; -1 for a special token that it lacks."""
     start_is_copy: bool
     """Whether the start token is another token too, such as padding; then its row is copied."""
 
@@ -74,7 +74,7 @@ class OurIds(NamedTuple):
         return self._replace(rows=rows, start_is_copy=True)
 
     def table(self, theirs: Array) -> Array:
-        """Return the rows of a table in our order, zeros for a token that the other program has not."""
+        """Return the rows of a table in our order, zeros for a token that the other program lacks."""
         table = theirs[self.rows]
         table[self.rows < 0] = 0
         return table
@@ -115,7 +115,7 @@ def arrange(
     different = [number for name, number in found.items() if name != "the start"]
     if len({*different}) < len(different) or start == unknown:
         told = ", ".join(f"{name} {number}" for name, number in found.items())
-        raise FileError(f"{where}: found the ids {told}, expected different ones")
+        raise FileError(f"{where}: found the ids {told}, expected a different id for each")
     taken = {*found.values()}
     specials = [-1 if number is None else number for number in (pad, start, end)]
     rows = [*specials, unknown, *(number for number in range(len(tokens)) if number not in taken)]

@@ -277,7 +277,7 @@ def _lay_out(array: Any, transposed: bool) -> Array:
 def _check_names(function: str, needed: set[str], found: set[str], known: set[str] | None = None) -> None:
     if names := mismatch(needed - found, found - (known or needed)):
         raise ValueError(
-            f"{function}: these are not the weights of such a model; {names}; the names that are expected are in the "
+            f"{function}: these are not the weights of a Transformer: {names}; the expected names are in the "
             "documentation of minitransformer.apps.interop.pytorch_names"
         )
 
@@ -286,7 +286,7 @@ def _check_heads(function: str, d_model: int, n_heads: int) -> None:
     check_sizes(function, n_heads=n_heads)
     if d_model % n_heads:
         raise ValueError(
-            f"{function}: d_model {d_model} is not divisible by n_heads {n_heads}, as PyTorch's attention needs it; "
+            f"{function}: d_model {d_model} is not divisible by n_heads {n_heads}, as PyTorch's attention requires; "
             "give the n_heads that the model was made with"
         )
 

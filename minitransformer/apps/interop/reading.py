@@ -314,7 +314,7 @@ class Tensors:
     def finish(self) -> None:
         """Raise a FileError if a tensor was not taken."""
         if self.left:
-            raise FileError(f"{self.path} has tensors that {self.model} has not: {shown(sorted(self.left))}")
+            raise FileError(f"{self.path} has tensors that {self.model} does not have: {shown(sorted(self.left))}")
 
 
 def read_tensors(path: Path) -> dict[str, Array]:

@@ -95,7 +95,9 @@ def write_ctranslate2(run: TrainedRun, out: Path, quantization: str | None = Non
         spec.save(str(aside))
         for name, model in models.items():
             (aside / name).write_bytes(model)
-    notes = [] if models else [f"tokens of the kind {kinds} have no tokeniser there: give the tokens of a text"]
+    notes = (
+        [] if models else [f"CTranslate2 has no tokeniser for tokens of the kind {kinds}: give it the tokens of a text"]
+    )
     return notes + _search(run.options.search)
 
 

@@ -65,7 +65,7 @@ def write_huggingface(run: TrainedRun, out: Path) -> list[str]:
     if models:
         files |= _vocabularies(run.source, run.target)
     else:
-        notes.append(f"tokens of the kind {kinds} have no tokeniser there: give the ids of this run")
+        notes.append(f"transformers has no tokeniser for tokens of the kind {kinds}: give it the ids of this run")
     writing.write_folder(out, files | models, tensors)
     return notes
 
@@ -152,7 +152,7 @@ def _config(run: TrainedRun, state: Mapping[str, Array]) -> dict[str, Any]:
 
 
 def _generation(rules: SearchOptions) -> tuple[dict[str, Any], list[str]]:
-    """Return the rules of ``generate`` that find what ours find, and notes on differences."""
+    """Return the rules of ``generate`` that find what the search here finds, and notes on differences."""
     notes = []
     if rules.most_written is None:
         notes.append(f"a translation has at most {LONGEST - 1} tokens there, here 50 more than its source")

@@ -1,10 +1,9 @@
 """Exercises with automatic checks: from d(x y) to the backward pass of attention.
 
-=====================  ============================================================
 The command is ``minitransformer learn``. In a notebook::
 
     mt.learn.check("softmax-backward", my_function)  # an exercise
-    mt.learn.compare("best step", my_step, expected)  # a question that is none
+    mt.learn.compare("best step", my_step, expected)  # a question that is not an exercise
     mt.learn.load("softmax-backward")  # the function that you have solved elsewhere
 """
 
@@ -52,7 +51,7 @@ def check(name: str, *answers: Any) -> None:
     exercise = find(name)
     if len(answers) != len(exercise.asks_for):
         raise TypeError(
-            f"{exercise.name} asks for {', '.join(exercise.asks_for)}: {len(exercise.asks_for)} to be given after the "
+            f"{exercise.name} asks for {', '.join(exercise.asks_for)}: expected {len(exercise.asks_for)} after the "
             f"name, found {len(answers)}"
         )
     if backend() != "numpy":

@@ -295,7 +295,7 @@ def _error(kinds: str, text: str, words: str, solved: bool) -> Exception:
 
 
 def _no_message(error: Exception) -> Failed:
-    return Failed(Verdict(False, f"Your code returned something that is no data: {error}."))
+    return Failed(Verdict(False, f"Your code returned something that is not data: {error}."))
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -159,7 +159,7 @@ def _read(folder: Path, exercise: Exercise, places: list[Path]) -> bytes | str:
     best = [path for path, rank in zip(places, ranks, strict=True) if rank == min(ranks)]
     if len(best) > 1:
         names = " and ".join(sorted(path.relative_to(folder).as_posix() for path in best))
-        return f"The exercise is there {len(best)} times: {names}. Leave one."
+        return f"Found {len(best)} files for this exercise: {names}. Keep one."
     if best[0].is_symlink():
         return "The file is a symbolic link; hand in the file itself."
     try:

@@ -2,7 +2,7 @@
 
 In JSON a list, a text, a number and None are themselves. Everything else is an object with one name, its kind. The
 bytes of an array come after the line of JSON, in the same order. A function is sent as a number, under which it can be
-called, or as its name if both processes have it; an object that is no data as the name of its type.
+called, or as its name if both processes have it; an object that is not data as the name of its type.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NUMERIC = "biufcSU"
 SHARED: dict[str, Function] = {"transpose": np.transpose}
 """Functions that both processes have: each calls its own, whose result is a view of the input."""
 LONGEST_RANGE = 2**16
-"""Ranges of more numbers are no data: as an array they would fill the memory."""
+"""Longer ranges are not data: as an array they would fill the memory."""
 SEQUENCES: dict[str, type[Any]] = {"tuple": tuple, "set": set, "frozenset": frozenset}
 
 

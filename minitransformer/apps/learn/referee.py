@@ -20,7 +20,7 @@ from minitransformer.apps.learn.watch import is_the_learners, watch
 from minitransformer.files import reason
 
 PACKAGE = Path(__file__).parents[1]
-"""Its files are no learner's."""
+"""The package; its files are not written by learners."""
 SILENT = {
     "MemoryError": "does a list grow without end?",
     "BdbQuit": "to use a breakpoint, run the file itself with `python`",

@@ -103,7 +103,7 @@ def judge(report: Mapping[str, Any], cause: str) -> tuple[bool, str]:
     if CAUSES[cause].finding(report)[0]:
         return False, f"It writes {score:.0%} of the held-out rows exactly, but its fault can still be measured."
     if report["blank_score"] > 0.5:
-        return False, "`write` gives the right rows even when all weights are 0: it must ask the model."
+        return False, "`write` gives the right rows even when all weights are 0: it must use the model."
     return True, f"It writes {score:.0%} of the held-out rows exactly."
 
 

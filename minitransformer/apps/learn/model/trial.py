@@ -52,7 +52,7 @@ class Trial(NamedTuple):
     wrong: dict[str, str]
     """What is wrong with each part that disagrees."""
     broken: dict[str, str]
-    """What is wrong with each part that no training can use: it is no Python, never returns, or ends the process."""
+    """What is wrong with each part that no training can use: it is not Python, never returns, or ends the process."""
     times: dict[str, float]
     """The seconds of a training step that each part takes; empty where no step could be measured."""
     engine: float
