@@ -38,7 +38,7 @@ class Share:
             If the total is 0.
         """
         if not self.total:
-            raise ValueError("found no token to count, expected at least one text with a token")
+            raise ValueError(f"found {self.count} of 0, expected at least one text with a token")
         return self.count / self.total
 
     def __add__(self, other: Share) -> Share:

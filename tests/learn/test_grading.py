@@ -287,7 +287,7 @@ def test_what_cannot_be_read_is_wrong_with_the_reason(hand_in, tmp_path):
     (folder / "Cem" / "01_product_rule.py").symlink_to(folder / "Ada" / "a" / "01-scalars" / "01_product_rule.py")
     os.mkfifo(hand_in("Dov/x") / "Dov" / "01_product_rule.py")
     words = [grade(one, [FIRST]).verdicts[FIRST.name].words for one in read_submissions(folder, [FIRST])]
-    assert "2 times: a/01-scalars/01_product_rule.py and b/01-scalars/01_product_rule.py" in words[0]
+    assert "2 files for this exercise: a/01-scalars/01_product_rule.py and b/01-scalars/01_product_rule.py" in words[0]
     for found, said in zip(words[1:], ("at most", "symbolic link", "a pipe"), strict=True):
         assert said in found
 
