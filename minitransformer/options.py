@@ -152,7 +152,7 @@ class Options:
         declarations = cls.declarations()
         required = {name for name, declared in declarations.items() if not declared.metadata.get("added")}
         if missing := required - values.keys():
-            raise OptionError(f"missing {sorted(missing)}", *missing)
+            raise OptionError(f"missing: {', '.join(sorted(missing))}", *missing)
         own = {name: value for name, value in values.items() if not declarations[name].part}
         rest = {name: value for name, value in values.items() if declarations[name].part}
         return cls(**own).changed(**rest) if rest else cls(**own)
@@ -274,7 +274,7 @@ def _fits(value: Any, kind: Any) -> bool:
 
 
 def shown(value: Any, most: int = 200) -> str:
-    """Return a value for a message, cut after so many characters."""
+    """Return a value for a message, cut to a maximum length."""
     try:
         text = repr(value)
     except ValueError:  # Python writes no whole number of more than 4,300 digits

@@ -70,7 +70,7 @@ class Trigram:
 
 
 class _Counts:
-    """How often each token followed each context of so many tokens.
+    """How often each token followed each context of ``order`` tokens.
 
     A context and its token are one number, whose digits to the base V are the tokens. So the tokens of a context are
     neighbours among the sorted numbers, and memory is needed only for what was seen.
@@ -109,7 +109,7 @@ def _smooth(
 
 
 def _keys(ids: NDArray[np.int64], vocab: int, order: int) -> NDArray[np.int64]:
-    """Return each token with the ``order`` tokens before it as one number, from the first that has so many."""
+    """Return each token with the ``order`` tokens before it as one number, where all of them exist."""
     keys = np.zeros(max(0, len(ids) - order), dtype=np.int64)
     for back in range(order, -1, -1):
         keys = keys * vocab + ids[order - back : len(ids) - back]

@@ -115,8 +115,9 @@ class RunFolder:
         gone = self.path.is_dir() and not self.has(CONFIGURATION)
         if gone and (self.has(SETTING_UP) or self.is_empty()):
             raise RunError(
-                f"{self.path} is not a whole run folder: {CONFIGURATION} is missing, for example because training was "
-                f"stopped before its first step; start again with `minitransformer train --out {self.path} --overwrite`"
+                f"{self.path} is not a complete run folder: {CONFIGURATION} is missing, for example because training "
+                "was stopped before its first step; start again with "
+                f"`minitransformer train --out {self.path} --overwrite`"
             )
         values = self._read_json(CONFIGURATION)
         with refusing((ValueError, TypeError), f"{self.path / CONFIGURATION} is not a configuration: "):
@@ -213,7 +214,7 @@ class RunFolder:
         if not self.path.is_dir():
             raise RunError(f"there is no run folder {self.path}")
         if not self.has(name):
-            raise RunError(f"{self.path} is not a whole run folder: {name} is missing")
+            raise RunError(f"{self.path} is not a complete run folder: {name} is missing")
 
     def _read(self, name: str) -> str:
         self._must_have(name)

@@ -123,7 +123,7 @@ class TrainedRun(NamedTuple):
         return self.target.stream(ids, written)
 
     def write(self, prompt: str = "", length: int = 500, options: SamplingOptions | None = None, seed: int = 0) -> str:
-        """Return a text with at most so many tokens more; the parameters are those of `continuation`."""
+        """Return the prompt with at most ``length`` tokens more; see `continuation` for the parameters."""
         return prompt + "".join(self.continuation(prompt, options, seed, length))
 
     def translate(self, texts: Sequence[str], beam: int | None = None, alpha: float | None = None) -> list[str]:

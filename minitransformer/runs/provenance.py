@@ -110,7 +110,7 @@ def check_data(run: RunFolder, corpus: Corpus | TextCorpus, checkpoint: Checkpoi
                 )
     elif not trained:
         raise RunError(
-            f"{run.path} is not a whole run folder: {DATA} is missing, so the data may have changed "
+            f"{run.path} is not a complete run folder: {DATA} is missing, so the data may have changed "
             "since the run started; restore the file, or start a new run"
         )
     wanted = dict(trained.digests) if trained else {}

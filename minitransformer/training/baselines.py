@@ -51,7 +51,7 @@ def trigram_bits(trigram: Trigram, tokeniser: Tokeniser, text: str) -> float:
 def write_texts(
     model: LanguageModel, tokeniser: Tokeniser, window: int, n: int, length: int, seed: int = 0
 ) -> list[str]:
-    """Return n texts of so many tokens that the model writes, drawn from its own probabilities."""
+    """Return n texts of ``length`` tokens that the model writes, drawn from its own probabilities."""
     rng = np.random.default_rng(seed)
     tokens = sample(model, np.zeros((n, 0), dtype=np.int64), window, SamplingOptions(), rng, forbidden=[UNKNOWN])
     written = np.stack(list(islice(tokens, length)), axis=1)
@@ -59,7 +59,7 @@ def write_texts(
 
 
 def write_by_trigram(trigram: Trigram, tokeniser: Tokeniser, n: int, length: int, seed: int = 0) -> list[str]:
-    """Return n texts of so many tokens that a trigram model writes, drawn from its probabilities."""
+    """Return n texts of ``length`` tokens that a trigram model writes, drawn from its probabilities."""
     ids = np.zeros((n, 0), dtype=np.int64)
     for numbers in np.random.default_rng(seed).random((n, length)).T:
         p = trigram.next(ids[:, -2:])

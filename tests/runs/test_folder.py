@@ -255,7 +255,7 @@ def test_measurements_are_on_the_disk_before_the_checkpoint_that_follows_them(fo
 @pytest.mark.parametrize("name", ["configuration.json", "vocabulary.json", "held_out.tsv", "data.json"])
 def test_a_missing_file_is_named(folder, name):
     (folder.path / name).unlink()
-    with pytest.raises(RunError, match=f"not a whole run folder: {name} is missing"):
+    with pytest.raises(RunError, match=f"not a complete run folder: {name} is missing"):
         (folder.configuration(), folder.tokenisers(), folder.held_out(), check_data(folder, corpus()))
 
 
@@ -335,5 +335,5 @@ def test_a_value_that_every_version_has_may_not_be_missing(folder, name):
     values = json.loads(OLD)
     del values[name]
     (folder.path / "configuration.json").write_text(json.dumps(values))
-    with pytest.raises(RunError, match=rf"missing \['{name}'\]"):
+    with pytest.raises(RunError, match=rf"missing: {name}"):
         folder.configuration()

@@ -43,10 +43,10 @@ def growth(
     source_ids, target_ids : sequences of int
         The sentence; the target with start and end token. A decoder alone has no source.
     write : callable
-        ``write(model, most)`` returns the tokens, at most so many, that a model writes for this sentence.
+        ``write(model, most)`` returns the tokens that a model writes for this sentence, at most ``most``.
     key : str
-        A part of the model or a parameter: the attention maps are those of the attentions in it, or of that which it is
-        in. All, if it is empty.
+        A part of the model or a parameter; the attention maps are those inside it, or of the attention that contains
+        it. All, if it is empty.
     kept : Recent
         What was computed before, by checkpoint and sentence.
 

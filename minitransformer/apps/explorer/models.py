@@ -22,7 +22,7 @@ MOST_BYTES = 2**30
 
 
 class Models:
-    """The models of a run: that which was loaded, and those of its checkpoints, read when they are asked for.
+    """The models of a run: the loaded one, and those of its checkpoints, which are read on demand.
 
     Parameters
     ----------

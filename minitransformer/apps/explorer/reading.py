@@ -110,7 +110,7 @@ class Reading:
         return [f"the explorer writes at most {MOST_WRITTEN} tokens, minitransformer translate {allowed}"]
 
     def write(self, model: Any, ids: list[int], most: int) -> list[int]:
-        """Return what a model writes about a text, at most so many tokens, without the end."""
+        """Return what a model writes about a text, at most ``most`` tokens, without the end."""
         [own] = greedy(model, [ids], min(most, self.most_written(ids)), self.rules)
         return own
 
