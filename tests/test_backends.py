@@ -146,7 +146,8 @@ def test_workers_of_a_cpu_are_one_on_a_gpu(tmp_path):
         trainer = resume(run, notes.append)
         assert trainer.step == 1
         trainer.train(run, lambda *_: None, lambda _: None)
-    assert notes == ["the 2 workers of the run shared the cores of a CPU; on a GPU one worker continues"]
+    assert len(notes) == 1
+    assert "2 workers" in notes[0]
     assert json.loads((run.path / "configuration.json").read_text())["workers"] == 2
 
 

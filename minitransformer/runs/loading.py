@@ -248,7 +248,7 @@ def with_start(
 
 
 def load_start(configuration: Configuration, group: ProcessGroup = SINGLE_PROCESS) -> TrainedRun:
-    """Open the run that another begins with.
+    """Open the run whose weights another run starts from.
 
     Raises
     ------

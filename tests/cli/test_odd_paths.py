@@ -72,7 +72,7 @@ def test_a_start_that_somebody_wrote_into_a_run_is_refused_with_its_file(small_r
         options = json.load(opened)
     with open(file, "w", encoding="utf-8") as opened:
         json.dump(options | {"start": path}, opened)
-    with pytest.raises(RunError, match=r"configuration\.json|the run that another begins with"):
+    with pytest.raises(RunError, match=r"configuration\.json|whose weights another run starts from"):
         load("run")
     for line in (["translate", "run", "12"], ["resume", "run"], ["train", "reverse", "--from", "run", "--out", "on"]):
         status, _, error = told(*line)

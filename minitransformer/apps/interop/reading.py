@@ -193,7 +193,7 @@ def read_ids(path: Path) -> list[str]:
     Raises
     ------
     FileError
-        If it holds anything else, or the ids are not 0, 1, 2, ... without a gap.
+        If it holds anything else, or the ids are not 0, 1, 2, ... without gaps.
     """
     values = Fields(path).values
     tokens: list[str | None] = [None] * len(values)
