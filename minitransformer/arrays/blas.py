@@ -6,8 +6,6 @@ NumPy calls a BLAS library for matrix products (OpenBLAS in NumPy's own packages
 from __future__ import annotations
 
 import os
-import threading
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -34,24 +32,6 @@ def divided_cores(processes: int) -> Iterator[None]:
         yield
     finally:
         _processes = before
-
-
-def startable(number: int) -> int:
-    """Return a number of threads if the system starts that many; otherwise 1, after a warning."""
-    done, begun = threading.Event(), []
-    try:
-        for _ in range(number if number > 1 else 0):
-            thread = threading.Thread(target=done.wait)
-            thread.start()
-            begun.append(thread)
-    except RuntimeError as error:
-        warnings.warn(f"the system refused to start more threads ({error}), so matrix products use one", stacklevel=3)
-        return 1
-    finally:
-        done.set()
-        for thread in begun:
-            thread.join()
-    return number
 
 
 @lru_cache(maxsize=1)

@@ -1,12 +1,10 @@
-"""Decoding any number of sentences, in batches, several at the same time."""
+"""Decoding any number of sentences, in batches."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from minitransformer.arrays import backend, blas
 from minitransformer.data import pad
 from minitransformer.decoding.search import Ids
 
@@ -29,23 +27,19 @@ def in_batches(
     search: Callable[[Ids], list[T]],
     sources: Sequence[Sequence[int]],
     size: int = 64,
-    workers: int | None = None,
     spread: Spread = everything,
 ) -> list[T]:
-    """Decode any number of sentences, those of similar length together, and several batches at the same time.
+    """Decode any number of sentences, those of similar length together.
 
     Parameters
     ----------
     search : function
         Takes an integer array (B, Tk) of padded source sentences and returns a list of B results, as in
-        ``lambda ids: beam_search(model, ids, beam=5)``. With several workers it is called in several threads.
+        ``lambda ids: beam_search(model, ids, beam=5)``.
     sources : sequence of sequences of int
         Source sentences, each with its end token.
     size : int
         The maximum number of sentences in a batch; fewer if they have more than 32,768 tokens, padding included.
-    workers : int, optional
-        How many batches are decoded at the same time, each by a thread with its share of the cores; by default one per
-        core, and a single one on a GPU.
     spread : callable
         Distributes the batches among processes; see `Spread`. The batches do not depend on the number of processes.
 
@@ -57,38 +51,21 @@ def in_batches(
     Raises
     ------
     ValueError
-        If ``size`` or ``workers`` is below 1.
+        If ``size`` is below 1.
     """
     if size < 1:
         raise ValueError(f"in_batches: size must be at least 1, found {size}")
-    if workers is not None and workers < 1:
-        raise ValueError(f"in_batches: workers must be at least 1, found {workers}")
     order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
     batches: list[list[int]] = []
     for i in order:
         if not batches or len(batches[-1]) == size or (len(batches[-1]) + 1) * len(sources[i]) > TOKENS:
             batches.append([])
         batches[-1].append(i)
-    if workers is None:
-        workers = blas.cores() if backend() == "numpy" else 1
-    workers = blas.startable(min(workers, len(batches)))
 
-    def decode(places: list[int]) -> list[T]:
-        return search(pad([sources[i] for i in places]))
+    def decode(batches: Sequence[list[int]]) -> list[list[T]]:
+        return [search(pad([sources[i] for i in places])) for places in batches]
 
-    def decode_all(batches: Sequence[list[int]]) -> list[list[T]]:
-        if workers <= 1:
-            return [decode(places) for places in batches]
-        with blas.threads(max(1, blas.cores() // workers)), ThreadPoolExecutor(workers) as pool:
-            # The longest first, so that no long batch is left for the end.
-            futures = [pool.submit(decode, places) for places in reversed(batches)][::-1]
-            try:
-                return [future.result() for future in futures]
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
-
-    results = spread(decode_all, batches)
+    results = spread(decode, batches)
     by_place = {
         i: result
         for places, batch in zip(batches, results, strict=True)
