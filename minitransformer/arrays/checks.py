@@ -52,7 +52,7 @@ def as_indices(indices: Any, size: int, operation: str) -> Array:
 
 def is_whole(value: Any) -> bool:
     """Return whether a value is a whole number; True, False and 1.0 are not."""
-    return isinstance(value, Integral) and not isinstance(value, bool)
+    return type(value) is int or (isinstance(value, Integral) and not isinstance(value, bool))
 
 
 def check_floats(operation: str, **arrays: Any) -> None:

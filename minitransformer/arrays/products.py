@@ -54,10 +54,11 @@ def matmul(x: Array, y: Array, out: Array | None = None, scale: float = 1.0) -> 
     -------
     array, shape (..., m, n)
     """
-    alike = x.ndim > 2 and x.shape[:-2] == y.shape[:-2] and x.shape[-1] == y.shape[-2] and x.dtype == y.dtype
-    alike = alike and (out is None or (out.shape == (*x.shape[:-1], y.shape[-1]) and out.dtype == x.dtype))
-    if xp.ndarray is not np.ndarray and alike and x.dtype.name in TYPES:
-        return batched_matmul(vars(xp)["_library"], x, y, out, scale)
+    if xp.ndarray is not np.ndarray:
+        alike = x.ndim > 2 and x.shape[:-2] == y.shape[:-2] and x.shape[-1] == y.shape[-2] and x.dtype == y.dtype
+        alike = alike and (out is None or (out.shape == (*x.shape[:-1], y.shape[-1]) and out.dtype == x.dtype))
+        if alike and x.dtype.name in TYPES:
+            return batched_matmul(vars(xp)["_library"], x, y, out, scale)
     result = xp.matmul(x, y, out=out)
     if scale != 1:
         result *= scale

@@ -9,13 +9,15 @@ from minitransformer.arrays.namespace import Array, xp
 
 SHORT = 64
 """The maximum of rows shorter than this is taken over the transposed array."""
+FEW = 32
+"""Unless there are no more rows than these."""
 ROWS = 256
 """The number of cache slices whose squares a GPU sums at a time: more would only take memory."""
 
 
 def max_along(x: Array, axis: int) -> Array:
     """Return the maximum along an axis, which stays as an axis of length 1."""
-    if xp.ndarray is np.ndarray and x.shape[axis] < SHORT and x.ndim > 1:
+    if xp.ndarray is np.ndarray and x.shape[axis] < SHORT and x.size > FEW * x.shape[axis]:
         # NumPy's maximum of many short rows is slow; that of a few long ones is not.
         rows = x.swapaxes(axis, -1)
         across = rows.reshape(-1, rows.shape[-1]).T.copy()
