@@ -138,5 +138,14 @@ assert in_use() == ["ops", "ops", "optim"]
 
 
 def test_all_names_of_the_core_are_those_of_the_package():
-    of_the_graph = {"RULES", "Node", "accumulate", "backpropagate", "count_uses", "edges_to", "unbroadcast"}
+    of_the_graph = {
+        "RULES",
+        "Node",
+        "accumulate",
+        "backpropagate",
+        "count_uses",
+        "edges_to",
+        "on_arrays",
+        "unbroadcast",
+    }
     assert set(mt.autograd.__all__) - of_the_graph <= set(mt.__all__) <= set(dir(mt))

@@ -12,7 +12,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from minitransformer.autograd.graph import Node, accumulate, backpropagate, count_uses, is_recording, no_grad
+from minitransformer.autograd.graph import Node, accumulate, backpropagate, count_uses, is_recording, no_grad, on_arrays
 from minitransformer.autograd.operation import Operation
 from minitransformer.autograd.rules import RULES, unbroadcast
 from minitransformer.autograd.tensor import Tensor, concatenate, edges_to, matmul, maximum, minimum, stack, where
@@ -32,7 +32,7 @@ for _name, _rule in RULES.items():
 
 PUBLIC = (*__all__,)
 """The names that are also those of ``minitransformer``."""
-__all__ += ["RULES", "Node", "accumulate", "backpropagate", "count_uses", "edges_to", "unbroadcast"]
+__all__ += ["RULES", "Node", "accumulate", "backpropagate", "count_uses", "edges_to", "on_arrays", "unbroadcast"]
 
 if TYPE_CHECKING:
 

@@ -95,6 +95,7 @@ class Node:
 
 class _Recording(threading.local):
     pauses = 0  # the number of nested no_grad() blocks of this thread
+    arrays = 0  # of which are on_arrays() blocks
     watch: Watching | None = None  # the hook of this thread
 
 
@@ -152,6 +153,21 @@ class no_grad:
                 return function(*args, **kwargs)
 
         return without_graph
+
+
+class on_arrays(no_grad):
+    """Compute on arrays: inside ``with on_arrays():`` operations record no graph and return arrays, not tensors.
+
+    A step of decoding computes so little that making its tensors would take a third of the time.
+    """
+
+    def __enter__(self) -> None:
+        _recording.pauses += 1
+        _recording.arrays += 1
+
+    def __exit__(self, *exception: object) -> None:
+        _recording.pauses -= 1
+        _recording.arrays -= 1
 
 
 def backpropagate(root: Node, d_output: Array, release: bool = False) -> None:

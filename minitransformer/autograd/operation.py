@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from minitransformer.arrays import Array, operand
+from minitransformer.autograd.graph import _recording
 from minitransformer.autograd.tensor import Tensor, edges_to, make_tensor
 
 
@@ -68,6 +69,8 @@ class Operation:
 
     def __call__(self, *inputs: Any, **options: Any) -> Tensor:
         """Run the forward pass; if an input requires a gradient, record a node with the backward pass."""
+        if _recording.arrays:
+            return self.forward(*[x._data if isinstance(x, Tensor) else x for x in inputs], **options)[0]
         if options and any(isinstance(value, list) or hasattr(value, "dtype") for value in options.values()):
             # An argument passed by keyword is an input too: move it to its position in forward.
             bound = self.signature.bind(*inputs, **options)

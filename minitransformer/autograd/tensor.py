@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from itertools import accumulate as running_sums
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex, cast
 
 import numpy as np
 
@@ -38,9 +38,12 @@ def make_tensor(
 
     The operation is an `Operation` or the name of a rule.
     """
-    tensor = Tensor.__new__(Tensor)
     # NumPy turns arrays without axes into scalars; a tensor always holds an array.
-    tensor._data = value if isinstance(value, xp.ndarray) else asarray(value)
+    value = value if isinstance(value, xp.ndarray) else asarray(value)
+    if _recording.arrays:
+        return cast(Any, value)
+    tensor = Tensor.__new__(Tensor)
+    tensor._data = value
     tensor._grad = tensor._watch = None
     tensor._requires_grad = any(edges)
     tensor._node = None
@@ -55,6 +58,8 @@ def _operands(inputs: Sequence[Any]) -> list[Any]:
     """Return arrays, and Python numbers for scalars, which never widen an array's type; nor do whole numbers."""
     operands = [x._data if isinstance(x, Tensor) else x for x in inputs]
     alone = len(inputs) == 1
+    if alone and isinstance(inputs[0], Tensor):
+        return operands
     for i, x in enumerate(operands):
         if not alone and (isinstance(x, np.generic) or (isinstance(x, np.ndarray) and not x.ndim and inputs[i] is x)):
             operands[i] = x.item()
@@ -203,7 +208,9 @@ class Tensor:
     ndim: int = _property(lambda self: self._data.ndim, doc="The number of axes.")
     size: int = _property(lambda self: self._data.size, doc="The number of entries.")
     dtype: np.dtype[Any] = _property(lambda self: self._data.dtype, doc="The type of the entries.")
-    T: Tensor = _property(lambda self: self.transpose(), doc="The tensor with its axes in reverse order.")
+    T: Tensor = _property(
+        lambda self: self.transpose(*range(self.ndim)[::-1]), doc="The tensor with its axes in reverse order."
+    )
 
     def numpy(self) -> Array:
         """Return the values as a NumPy array."""

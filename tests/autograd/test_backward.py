@@ -12,7 +12,7 @@ import pytest
 from toml_cases import toml_table
 
 import minitransformer as mt
-from minitransformer.arrays import asarray, xp
+from minitransformer.arrays import asarray, to_numpy, xp
 from minitransformer.autograd import graph
 
 
@@ -210,6 +210,20 @@ def test_no_grad_ends_with_an_exception():
     with pytest.raises(KeyError), mt.no_grad():
         raise KeyError
     assert mt.is_recording()
+
+
+def test_operations_and_rules_on_arrays_return_arrays():
+    x, y = mt.Tensor([[1.0, 2.0]], requires_grad=True), asarray(np.array([[3.0, 4.0]]))
+    with mt.autograd.on_arrays():
+        assert not mt.is_recording()
+        with mt.no_grad():
+            found = [mt.ops.linear(x, x.T), mt.ops.linear(y, y.T), x * y + 1, x.sum(), mt.concatenate([x, x])]
+    assert mt.is_recording()
+    expected = [[[5.0]], [[25.0]], [[4.0, 9.0]], 3.0, [[1.0, 2.0], [1.0, 2.0]]]
+    for one, values in zip(found, expected, strict=True):
+        assert type(one) is type(y)
+        np.testing.assert_array_equal(to_numpy(one), values)
+    assert type(mt.ops.linear(y, y.T)) is mt.Tensor
 
 
 def test_no_grad_is_for_one_thread():
