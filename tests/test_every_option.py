@@ -96,17 +96,22 @@ def test_a_step_with_the_cache_is_the_call(name, kind):
         model, rng, rows = make(KINDS[kind], options), np.random.default_rng(2), np.arange(3)
         n = min(options.max_length, 5)
         source, pasts = SOURCE[:, :n], np.ones((3, 1, 0), dtype=int)
-        cache = model.new_cache(source if kind == "translator" else 3)
+        cache, other = (model.new_cache(source if kind == "translator" else 3) for _ in range(2))
         for place in range(n):
             width = 1 if place == 0 else 2
             parents = rng.integers(0, pasts.shape[1], (len(rows), width))
             tokens = rng.integers(3, 9, (len(rows), width)) if place else np.ones((3, 1), dtype=int)
             pasts = np.concatenate((np.take_along_axis(pasts, parents[..., None], 1), tokens[..., None]), axis=-1)
             found = to_numpy(model.step(tokens, cache, parents))
+            memory = (mt.Tensor(other.memory), other.memory_mask) if kind == "translator" else ()
+            with mt.no_grad():
+                np.testing.assert_array_equal(
+                    model.decode(tokens, *memory, cache=other, parents=parents).numpy(), found
+                )
             for i, row in enumerate(rows):
                 close(found[i], call(model, source[[row] * width], pasts[i])[:, -1], options)
             if place == 2:
-                kept = cache.select(np.array([False, True, True]))
+                kept, _ = (one.select(np.array([False, True, True])) for one in (cache, other))
                 rows, pasts = rows[kept], pasts[kept]
 
 

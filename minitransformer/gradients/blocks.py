@@ -71,5 +71,4 @@ def _decoded(model: Model, inputs: tuple[Any, ...], rng: np.random.Generator | N
     """Return what the last layer reads, as a call of the model computes it: (B, Tq, D)."""
     memory = model.encode(inputs[0], rng) if isinstance(model, Transformer) else None
     memory_mask = None if memory is None else ops.padding_mask(inputs[0], PAD)
-    x, mask = model.target_embedding(inputs[-1], rng), ops.padding_mask(inputs[-1], PAD)
-    return model.decoder(x, memory, mask, memory_mask, rng)
+    return model.hidden(inputs[-1], memory, memory_mask, rng)

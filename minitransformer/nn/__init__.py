@@ -17,7 +17,6 @@
 
 from minitransformer.nn.cache import Cache as Cache
 from minitransformer.nn.cache import KeysAndValues as KeysAndValues
-from minitransformer.nn.cache import LayerCache as LayerCache
 from minitransformer.nn.decoder import Decoder as Decoder
 from minitransformer.nn.decoder import DecoderLayer as DecoderLayer
 from minitransformer.nn.embedding import Embedding as Embedding

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from minitransformer.arrays import Array, asarray, xp
+
+if TYPE_CHECKING:
+    from minitransformer.nn.layers import MultiHeadAttention
 
 
 class KeysAndValues:
@@ -19,18 +23,23 @@ class KeysAndValues:
     ----------
     keys : array, shape (B, H, T, Dk), or None
     values : array, shape (B, H, T, Dv), or None
+    position : int
+        The position of the next rows, by which rotary positions turn them.
     """
 
     def __init__(self) -> None:
-        self.keys: Array | None = None
-        self.values: Array | None = None
+        self.keys: Any = None
+        self.values: Any = None
+        self.position = 0
         self._buffers: list[Array] = []
 
     def __len__(self) -> int:
         return 0 if self.keys is None else self.keys.shape[2]
 
-    def extend(self, keys: Array, values: Array) -> None:
-        """Append the keys and values of new positions; they are copied."""
+    def extend(self, keys: Array | None, values: Array | None) -> tuple[Array, Array]:
+        """Append the keys and values of new positions, if there are any, and return all; they are copied."""
+        if keys is None or values is None:
+            return self.keys, self.values
         first, last = len(self), len(self) + keys.shape[2]
         if not first or last > self._buffers[0].shape[2]:
             old, self._buffers = self._buffers, []
@@ -41,7 +50,7 @@ class KeysAndValues:
                     self._buffers[i][:, :, :first] = old[i][:, :, :first]
         for buffer, new in zip(self._buffers, (keys, values), strict=True):
             buffer[:, :, first:last] = new
-        self._show(last)
+        return self._show(last)
 
     def select(self, rows: Any) -> None:
         """Keep these rows of the batch, in this order; a row may be kept several times.
@@ -74,26 +83,10 @@ class KeysAndValues:
             self._buffers = [xp.take_along_axis(part, places, axis=2) for part in (self.keys, self.values)]
             self._show(places.shape[2])
 
-    def _show(self, length: int) -> None:
-        self.keys, self.values = (buffer[:, :, :length] for buffer in self._buffers)
-
-
-class LayerCache(NamedTuple):
-    """The cache of one decoder layer."""
-
-    self_attention: KeysAndValues
-    """Of the target tokens so far."""
-    cross_attention: KeysAndValues
-    """Of the source; they do not change."""
-
-
-class Past(NamedTuple):
-    """What a step's queries must know of positions, where self-attention tells them apart."""
-
-    position: int
-    """The position of the queries."""
-    distances: Array | None = None
-    """How far back each token in store is, (B, 1, 1, T); None if attention does not need it."""
+    def _show(self, length: int) -> tuple[Array, Array]:
+        keys, values = self._buffers
+        self.keys, self.values = keys[:, :, :length], values[:, :, :length]
+        return self.keys, self.values
 
 
 class Cache:
@@ -107,14 +100,18 @@ class Cache:
 
     Parameters
     ----------
-    layers : list of LayerCache
-        The cache of each decoder layer, with the source's keys and values.
     real : boolean array, shape (B, Tk)
-        True = no padding, for each source token; on the host.
+        True = no padding, for each source token; on the host. Without a source Tk is 0.
+    memory : array, shape (B, Tk, D), optional
+        What the decoder attends to.
 
     Attributes
     ----------
-    layers : list of LayerCache
+    memory : array, shape (B, Tk, D), or None
+    target : dict of MultiHeadAttention to KeysAndValues
+        For each self-attention, the keys and values of the target tokens so far.
+    source : dict of MultiHeadAttention to KeysAndValues
+        For each attention to the memory, its keys and values; the first step computes them.
     memory_mask : boolean array, shape (B, 1, 1, Tk), or None
         Which source tokens are seen; None if all are.
     position : int
@@ -124,42 +121,53 @@ class Cache:
         sees all of them.
     """
 
-    def __init__(self, layers: list[LayerCache], real: NDArray[np.bool_]) -> None:
-        self.layers = layers
+    def __init__(self, real: NDArray[np.bool_], memory: Array | None = None) -> None:
+        self.memory = memory
+        self.target: defaultdict[MultiHeadAttention, KeysAndValues] = defaultdict(KeysAndValues)
+        self.source: defaultdict[MultiHeadAttention, KeysAndValues] = defaultdict(KeysAndValues)
         self.position = 0
         self.seen: NDArray[np.bool_] | None = None
         self._positions: NDArray[np.int64] | None = None  # of the tokens in store, (B, T); None like ``seen``
         self._real = real
         self.memory_mask = _mask(real[:, None])
 
-    @property
-    def mask(self) -> Array | None:
-        """Which tokens in store each hypothesis sees, for all heads: (B, 1, W, T), or None if each sees all."""
-        return None if self.seen is None else _mask(self.seen)
-
     def distances(self) -> Array:
         """Return how far back from the current position each token in store is: (B, 1, 1, T), or (1, 1, 1, T)."""
         positions = np.arange(self.position + 1)[None] if self._positions is None else self._positions
         return asarray(self.position - positions)[:, None, None, :]
 
-    def branch(self, n: int, width: int, parents: NDArray[np.int64] | None) -> None:
-        """Begin a step of n sentences with W hypotheses each, which see their parent's tokens and their own new one.
+    def branch(self, shape: tuple[int, int], parents: Any = None) -> Array | None:
+        """Begin a step of B sentences with W hypotheses each, which see their parent's tokens and their own new one.
+
+        Parameters
+        ----------
+        shape : tuple of int
+            (B, W), the shape of the new tokens.
+        parents : integer array, shape (B, W), optional
+            The index of the previous hypothesis that each one continues; by default its own.
+
+        Returns
+        -------
+        boolean array, shape (B, 1, W, T), or None
+            Which tokens in store each hypothesis sees, for all heads; None if each sees all.
 
         Raises
         ------
         ValueError
             If the number of sentences has changed, or the numbers of parents and hypotheses differ.
         """
+        n, width = shape
         before = 1 if self.seen is None else self.seen.shape[1]
-        if parents is None:
-            parents = np.broadcast_to(np.arange(before), (n, before))
-        if n != len(self._real) or parents.shape != (n, width):
+        if parents is None and self.seen is None and shape == (len(self._real), 1):
+            return None
+        parents = np.broadcast_to(np.arange(before), (n, before)) if parents is None else np.asarray(parents)
+        if n != len(self._real) or parents.shape != shape:
             raise ValueError(
-                f"Transformer.step: found tokens of shape {(n, width)} and parents of shape {parents.shape}, expected "
+                f"Transformer.step: found tokens of shape {shape} and parents of shape {parents.shape}, expected "
                 f"both of shape (B, W) with B = {len(self._real)}; without parents W stays {before}"
             )
         if width == before == 1 and self.seen is None:
-            return
+            return None
         seen, positions = self.seen, self._positions
         if seen is None or positions is None:
             seen = np.ones((n, 1, self.position), dtype=bool)
@@ -168,18 +176,21 @@ class Cache:
         itself = np.broadcast_to(np.eye(width, dtype=bool), (n, width, width))
         self.seen = np.concatenate((seen, itself), axis=2)
         self._positions = np.concatenate((positions, np.full((n, width), self.position)), axis=1)
+        return _mask(self.seen)
 
     def advance(self) -> None:
         """End a step: advance the position, and drop tokens that no hypothesis sees if they are half of the store."""
         self.position += 1
+        for stored in self.target.values():
+            stored.position = self.position
         if self.seen is None or self._positions is None:
             return
         used = self.seen.any(axis=1)  # (B, T)
         most = int(used.sum(axis=1).max(initial=0))
         if 2 * most <= used.shape[1]:
             kept = np.argsort(~used, axis=1, kind="stable")[:, :most]  # and unused ones, for sentences with fewer
-            for layer in self.layers:
-                layer.self_attention.keep(kept)
+            for stored in self.target.values():
+                stored.keep(kept)
             self.seen = np.take_along_axis(self.seen, kept[:, None, :], axis=2)
             self._positions = np.take_along_axis(self._positions, kept, axis=1)
 
@@ -200,9 +211,9 @@ class Cache:
         n = int(going.sum())
         rows = np.arange(n)
         rows[~going[:n]] = np.flatnonzero(going[n:]) + n
-        for layer in self.layers:
-            for part in layer:
-                part.select(rows)
+        for stored in (*self.target.values(), *self.source.values()):
+            stored.select(rows)
+        self.memory = None if self.memory is None else self.memory[asarray(rows)]
         self._real = self._real[rows]
         self.memory_mask = _mask(self._real[:, None])
         self.seen = None if self.seen is None else self.seen[rows]

@@ -1,21 +1,18 @@
 """The decoder: a stack of identical layers that writes the target (section 3.1).
 
-In training a call computes all positions at once. In decoding ``step`` computes one position at a time, on arrays and
-without dropout; see `Transformer.step`.
+Without a cache a call computes all positions at once. With one it computes the next position, of one or more hypotheses
+for each sentence; see `Transformer.step`.
 
 Without something to attend to, a layer lacks its middle sub-layer: that is the decoder of GPT, and of `LanguageModel`.
 """
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
-from numpy.typing import NDArray
 
 from minitransformer.arrays import Array
 from minitransformer.autograd import Tensor
-from minitransformer.nn.cache import Cache, KeysAndValues, LayerCache, Past
+from minitransformer.nn.cache import Cache
 from minitransformer.nn.layers import FeedForward, MultiHeadAttention, Residual, make_norm
 from minitransformer.nn.module import Module
 from minitransformer.nn.options import ModelOptions
@@ -60,6 +57,7 @@ class DecoderLayer(Module):
         rng: np.random.Generator | None = None,
         self_maps: list[Array] | None = None,
         cross_maps: list[Array] | None = None,
+        cache: Cache | None = None,
     ) -> Tensor:
         """Apply the layer: (B, Tq, D) -> (B, Tq, D).
 
@@ -76,6 +74,9 @@ class DecoderLayer(Module):
             For dropout; without it nothing is dropped.
         self_maps, cross_maps : lists, optional
             Receive the attention weights.
+        cache : Cache, optional
+            Has the keys and values of earlier positions, and receives those of x. Then the mask says what each row of
+            x sees of them, and nothing is causal.
 
         Raises
         ------
@@ -89,21 +90,10 @@ class DecoderLayer(Module):
                 f"DecoderLayer: found {found} memory, expected {expected}: it was made with "
                 f"cross_attention={cross is not None}"
             )
-        x = self.residual1(x, lambda y: self.self_attention(y, None, mask, True, self_maps), rng)
+        x = self.residual1(x, lambda y: self.self_attention(y, None, mask, cache is None, self_maps, cache), rng)
         if cross is not None and residual is not None:
-            x = residual(x, lambda y: cross(y, memory, memory_mask, maps=cross_maps), rng)
+            x = residual(x, lambda y: cross(y, memory, memory_mask, False, cross_maps, cache), rng)
         return self.residual3(x, self.feed_forward, rng)
-
-    def step(
-        self, x: Array, cache: LayerCache, mask: Array | None, memory_mask: Array | None, past: Past | None = None
-    ) -> Array:
-        """Do the same for new positions only, on arrays: (B, W, D) -> (B, W, D)."""
-        own, stored = cache
-        cross, residual = self.cross_attention, self.residual2
-        x = self.residual1.step(x, lambda y: self.self_attention.step(y, own, mask, past=past))
-        if cross is not None and residual is not None:
-            x = residual.step(x, lambda y: cross.step(y, stored, memory_mask, own=False))
-        return self.residual3.step(x, self.feed_forward.step)
 
 
 class Decoder(Module):
@@ -141,38 +131,15 @@ class Decoder(Module):
         rng: np.random.Generator | None = None,
         self_maps: list[Array] | None = None,
         cross_maps: list[Array] | None = None,
+        cache: Cache | None = None,
     ) -> Tensor:
         """Apply the layers in turn; arguments as for ``DecoderLayer``: (B, Tq, D) -> (B, Tq, D)."""
         # No gradient flows when maps are recorded, so nothing is recomputed.
         again = self.options.recompute and self_maps is None and cross_maps is None
+        others = mask, memory_mask, rng, self_maps, cross_maps, cache
         for layer in self.layers:
-            run = partial(
-                layer, mask=mask, memory_mask=memory_mask, rng=rng, self_maps=self_maps, cross_maps=cross_maps
-            )
-            x = recompute(run, x, memory, rng=rng) if again else run(x, memory)
+            if again:
+                x = recompute(lambda x, m, layer=layer: layer(x, m, *others), x, memory, rng=rng)
+            else:
+                x = layer(x, memory, *others)
         return x if self.final_norm is None else self.final_norm(x)
-
-    def new_cache(self, real: NDArray[np.bool_], memory: Array | None = None) -> Cache:
-        """Return the cache with which ``step`` begins.
-
-        Parameters
-        ----------
-        real : boolean array, shape (B, Tk)
-            True = no padding, for each position of the memory; on the host. Without a memory Tk is 0.
-        memory : array, shape (B, Tk, D), optional
-            What the layers attend to.
-        """
-        layers = []
-        for layer in self.layers:
-            cross = layer.cross_attention
-            stored = KeysAndValues() if cross is None or memory is None else cross.keys_and_values(memory)
-            layers.append(LayerCache(KeysAndValues(), stored))
-        return Cache(layers, real)
-
-    def step(self, x: Array, cache: Cache) -> Array:
-        """Do the same for new positions only, on arrays: (B, W, D) -> (B, W, D)."""
-        mask = cache.mask
-        past = Past(cache.position, cache.distances() if self.options.positions == "alibi" else None)
-        for layer, stored in zip(self.layers, cache.layers, strict=True):
-            x = layer.step(x, stored, mask, cache.memory_mask, past)
-        return x if self.final_norm is None else self.final_norm.step(x)

@@ -35,7 +35,7 @@ class Embedding(Module):
         self.table = table
         self.positions = draw_table(rng, options.max_length, options) if options.positions == "learned" else None
 
-    def __call__(self, ids: Any, rng: np.random.Generator | None = None) -> Tensor:
+    def __call__(self, ids: Any, rng: np.random.Generator | None = None, position: int | None = None) -> Tensor:
         """Embed token ids: (B, T) -> (B, T, D).
 
         Parameters
@@ -44,24 +44,17 @@ class Embedding(Module):
             Token ids.
         rng : numpy.random.Generator, optional
             For dropout; without it nothing is dropped.
+        position : int, optional
+            The position of all ids, in a step of decoding; by default id i of a sentence is at position i.
         """
-        n = ids.shape[1]
-        positions = self._positions(n)
-        x = self._place(ops.embedding(ids, self.table), None if positions is None else positions[:n])
+        n = ids.shape[1] if position is None else position + 1
+        x, positions = ops.embedding(ids, self.table), self._positions(n)
+        if positions is not None:
+            positions = positions[:n] if position is None else positions[position]
+            x = scale_and_place(x, positions) if self.options.scale_embeddings else x + positions
+        elif self.options.scale_embeddings:
+            x = x * x.shape[-1] ** 0.5
         return ops.dropout(x, self.options.dropout, rng) if rng is not None and self.options.dropout else x
-
-    def step(self, ids: Any, position: int) -> Array:
-        """Do the same on arrays, without dropout, for ids that all have one position: (B, W) -> (B, W, D)."""
-        positions = self._positions(position + 1)
-        positions = positions.data if isinstance(positions, Tensor) else positions
-        rows = ops.embedding.forward(ids, self.table.data)[0]
-        return self._place(rows, None if positions is None else positions[position])
-
-    def _place(self, rows: Any, positions: Any) -> Any:
-        """Scale rows of the table if the model does, and add positions: (B, T, D), (T, D) -> (B, T, D)."""
-        if positions is None:
-            return rows * rows.shape[-1] ** 0.5 if self.options.scale_embeddings else rows
-        return scale_and_place(rows, positions) if self.options.scale_embeddings else rows + positions
 
     def _positions(self, n: int) -> Array | Tensor | None:
         """Return the encodings of n or more positions, (n, D), or None if attention tells positions apart."""

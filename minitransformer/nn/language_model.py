@@ -12,13 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from minitransformer import ops
 from minitransformer.arrays import Array, to_numpy
 from minitransformer.autograd import Tensor, no_grad
 from minitransformer.nn.cache import Cache
 from minitransformer.nn.decoder import Decoder
 from minitransformer.nn.embedding import draw_table
-from minitransformer.nn.model import PAD, Model, as_token_ids
+from minitransformer.nn.model import Model, as_token_ids
 from minitransformer.nn.module import check_sizes
 from minitransformer.nn.options import ModelOptions, with_model_options
 
@@ -106,7 +105,14 @@ class LanguageModel(Model):
             rng = self.rng
         return self.decode(ids, rng)
 
-    def decode(self, ids: Any, rng: np.random.Generator | None = None, maps: list[Array] | None = None) -> Tensor:
+    def decode(
+        self,
+        ids: Any,
+        rng: np.random.Generator | None = None,
+        maps: list[Array] | None = None,
+        cache: Cache | None = None,
+        parents: Any = None,
+    ) -> Tensor:
         """Predict the same, in either mode.
 
         Parameters
@@ -117,6 +123,8 @@ class LanguageModel(Model):
             For dropout; without it nothing is dropped.
         maps : list, optional
             Receives each layer's attention weights (B, H, T, T). No gradient flows.
+        cache, parents
+            As for ``Transformer.decode``.
 
         Returns
         -------
@@ -124,13 +132,12 @@ class LanguageModel(Model):
             Logits.
         """
         ids = as_token_ids(ids, self.target_vocab, "ids", "LanguageModel")
-        x = self.decoder(self.target_embedding(ids, rng), None, ops.padding_mask(ids, PAD), rng=rng, self_maps=maps)
-        return ops.linear(x, self.output.T, self.output_bias)
+        return self.logits(self.hidden(ids, rng=rng, self_maps=maps, cache=cache, parents=parents))
 
     def new_cache(self, n: int) -> Cache:
         """Return the cache with which ``step`` begins n texts."""
         check_sizes("LanguageModel.new_cache", n=n)
-        return self.decoder.new_cache(np.ones((n, 0), dtype=bool))
+        return Cache(np.ones((n, 0), dtype=bool))
 
     def attention_maps(self, ids: Any) -> dict[str, list[Array]]:
         """Return every attention weight of a forward pass without dropout.

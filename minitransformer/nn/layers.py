@@ -1,9 +1,4 @@
-"""The sub-layers of encoder and decoder (sections 3.1 to 3.3).
-
-Each computes in two ways. A call takes and returns tensors, for training. Where decoding needs it, ``step`` computes
-the same on arrays, without a graph and without dropout: a step of decoding computes so little that the overhead of
-tensors would be noticeable.
-"""
+"""The sub-layers of encoder and decoder (sections 3.1 to 3.3)."""
 
 from __future__ import annotations
 
@@ -15,10 +10,9 @@ import numpy as np
 from minitransformer import ops
 from minitransformer.arrays import Array, asarray, xp
 from minitransformer.autograd import Operation, Tensor, is_recording
-from minitransformer.nn.cache import KeysAndValues, Past
+from minitransformer.nn.cache import Cache
 from minitransformer.nn.module import Module, Parameter, weights, xavier
 from minitransformer.nn.options import QUERIES, ModelOptions
-from minitransformer.ops.heads import heads
 
 ACTIVATIONS: dict[str, tuple[Operation, dict[str, float]]] = {
     "silu": (ops.silu, {}),
@@ -67,6 +61,7 @@ class MultiHeadAttention(Module):
         mask: Array | None = None,
         causal: bool = False,
         maps: list[Array] | None = None,
+        cache: Cache | None = None,
     ) -> Tensor:
         """Attend from x to the memory, or to x itself.
 
@@ -82,6 +77,9 @@ class MultiHeadAttention(Module):
             Whether a query sees only its own position and those before it, besides what the mask says. Needs Tq = Tk.
         maps : list, optional
             The attention weights (B, H, Tq, Tk) are appended to it. No gradient flows.
+        cache : Cache, optional
+            Keeps keys and values for the next step, and has those of earlier positions, which are attended to as well;
+            those of a memory are computed once. Then Tk counts all that are kept. No gradient flows.
 
         Returns
         -------
@@ -90,108 +88,43 @@ class MultiHeadAttention(Module):
         Raises
         ------
         RuntimeError
-            If maps are recorded while a gradient is wanted.
+            If a gradient is wanted, with maps or a cache.
         """
-        inputs = (x, memory, self.w_in, self.w_out, self.b_in, self.b_out)
-        later = self._later_options(x, memory)
+        later = self._later_options(x, memory, cache)
         attention = ops.grouped_query_attention if later else ops.multi_head_attention
         options = {"n_heads": self.options.n_heads, "causal": causal, **later}
-        if maps is None:
+        if cache is not None:
+            options["cache"] = (cache.target if memory is None else cache.source)[self]
+        elif maps is None:
             # With recompute a layer runs twice, first without a graph; both runs must round in the same way.
             for_training = is_recording() or self.options.recompute
-            block_size = self.options.attention_block or (None if for_training else QUERIES)
-            return attention(*inputs, mask, **options, block_size=block_size)
-        if is_recording() and any(t is not None and t.requires_grad for t in inputs):
+            options["block_size"] = self.options.attention_block or (None if for_training else QUERIES)
+        inputs = (x, memory, self.w_in, self.w_out, self.b_in, self.b_out)
+        no_gradient = maps is not None or cache is not None
+        if no_gradient and is_recording() and any(t is not None and t.requires_grad for t in inputs):
             raise RuntimeError(
-                "MultiHeadAttention: no gradient flows past recorded maps; wrap the call in `with no_grad():`"
+                "MultiHeadAttention: no gradient flows past recorded maps or a cache; wrap the call in "
+                "`with no_grad():`"
             )
-        arrays = (None if t is None else t.data for t in inputs)
-        y, saved = attention.forward(*arrays, mask, **options)
+        if maps is None:
+            return attention(*inputs, mask, **options)
+        y, saved = attention.forward(*[None if t is None else t.data for t in inputs], mask, **options)
         maps.append(saved[-1][-1])  # the weights, among the values that attention saved
         return Tensor(y)
 
-    def _later_options(self, x: Tensor, memory: Tensor | None) -> dict[str, Any]:
+    def _later_options(self, x: Tensor, memory: Tensor | None, cache: Cache | None) -> dict[str, Any]:
         """Return what grouped-query attention needs; nothing for the paper's attention."""
         o = self.options
         rotate = o.rotation if memory is None and o.positions == "rotary" else False
         bias = memory is None and o.positions == "alibi"
         if not (rotate or bias) and o.kv_heads == o.n_heads:
             return {}
-        table = ops.alibi(o.n_heads, x.shape[1], o.dtype)[None] if bias else None  # (1, H, T, T), for all sentences
+        table = None
+        if bias and cache is None:
+            table = ops.alibi(o.n_heads, x.shape[1], o.dtype)[None]  # (1, H, T, T), for all sentences
+        elif bias and cache is not None:
+            table = -asarray(ops.alibi_slopes(o.n_heads))[:, None, None] * cache.distances()  # (B, H, 1, T)
         return {"n_kv_heads": o.kv_heads, "rotate": rotate, "bias": table}
-
-    def step(
-        self, x: Array, stored: KeysAndValues, mask: Array | None, own: bool = True, past: Past | None = None
-    ) -> Array:
-        """Attend from new positions to the stored keys and values.
-
-        Parameters
-        ----------
-        x : array, shape (B, W, D)
-            Where the queries come from.
-        stored : KeysAndValues
-            The keys and values to attend to.
-        mask : boolean array, broadcastable to (B, H, W, T), optional
-            True = may attend; T is the length of the store after the step.
-        own : bool
-            Whether it is self-attention: then the keys and values of x are first appended to the store.
-        past : Past, optional
-            The position of x, and how far back each stored key is; needed for rotary positions and ALiBi.
-
-        Returns
-        -------
-        array, shape (B, W, D)
-        """
-        o, bias = self.options, None
-        n_queries, n_values = o.n_heads * o.key_size, self.w_out.shape[0]
-        projected = self._project(x, 0, self.w_in.shape[1] if own else n_queries)  # [Q | K | V] in one product, or Q
-        if own and past is not None and o.positions == "rotary":
-            n_turned = n_queries + o.kv_heads * o.key_size
-            # All rows have one position, so they are rows of a head of one position.
-            rows = projected[..., :n_turned].reshape(*x.shape[:2], -1, 1, o.key_size)
-            projected[..., :n_turned] = ops.rotary.forward(rows, past.position, rotation=o.rotation)[0].reshape(
-                *x.shape[:2], n_turned
-            )
-        if own:
-            self._store(projected[..., n_queries:], stored)
-        if own and past is not None and past.distances is not None:
-            slopes = asarray(ops.alibi_slopes(o.n_heads))
-            bias = -slopes[:, None, None] * past.distances  # (B, H, 1, T)
-        concat = xp.empty((*x.shape[:2], n_values), dtype=x.dtype)
-        queries, out = heads(projected[..., :n_queries], o.n_heads), heads(concat, o.n_heads)
-        attend = ops.scaled_dot_product_attention.forward
-        if o.kv_heads == o.n_heads:
-            attend(queries, stored.keys, stored.values, mask, out=out, bias=bias)
-        else:  # the queries of a group, one head after the other, are queries to one head
-            q, seen, added = (self._in_groups(part, x.shape[1]) for part in (queries, mask, bias))
-            out[...] = attend(q, stored.keys, stored.values, seen, bias=added)[0].reshape(out.shape)
-        return ops.linear.forward(concat, self.w_out.data, None if self.b_out is None else self.b_out.data)[0]
-
-    def keys_and_values(self, memory: Array) -> KeysAndValues:
-        """Return a store with the keys and values of a memory: (B, Tk, D)."""
-        stored = KeysAndValues()
-        self._store(self._project(memory, self.options.n_heads * self.options.key_size, self.w_in.shape[1]), stored)
-        return stored
-
-    def _project(self, x: Array, first: int, last: int) -> Array:
-        """Apply some columns of the projections: (B, T, D) -> (B, T, last - first)."""
-        bias = None if self.b_in is None else self.b_in.data[first:last]
-        return ops.linear.forward(x, self.w_in.data[:, first:last], bias)[0]
-
-    def _store(self, kv: Array, stored: KeysAndValues) -> None:
-        """Append projections [K | V] to a store: (B, T, G * (Dk + Dv))."""
-        n_heads = self.options.kv_heads
-        n_keys = n_heads * self.options.key_size
-        stored.extend(heads(kv[..., :n_keys], n_heads), heads(kv[..., n_keys:], n_heads))
-
-    def _in_groups(self, x: Array | None, width: int) -> Array | None:
-        """Put the heads of each group one after the other, broadcast to them: (B, H, W, T) -> (B, G, H / G * W, T)."""
-        if x is None:
-            return None
-        n_groups = self.options.kv_heads
-        shape = (len(x), n_groups, self.options.n_heads // n_groups, width, x.shape[3])
-        x = x.reshape(len(x), n_groups, -1, *x.shape[2:]) if x.shape[1] > 1 else x[:, :, None]
-        return xp.broadcast_to(x, shape).reshape(len(x), n_groups, -1, x.shape[-1])
 
 
 class FeedForward(Module):
@@ -232,15 +165,6 @@ class FeedForward(Module):
         hidden = activation(ops.linear(x, self.w1, self.b1), **options)
         return ops.linear(hidden, self.w2, self.b2)
 
-    def step(self, x: Array) -> Array:
-        """Do the same on arrays."""
-        b1, b2 = (None if bias is None else bias.data for bias in (self.b1, self.b2))
-        if self.options.activation == "relu":
-            return ops.feed_forward.forward(x, self.w1.data, b1, self.w2.data, b2)[0]
-        activation, options = ACTIVATIONS[self.options.activation]
-        hidden = activation.forward(ops.linear.forward(x, self.w1.data, b1)[0], **options)[0]
-        return ops.linear.forward(hidden, self.w2.data, b2)[0]
-
 
 class LayerNorm(Module):
     """Layer normalisation over the features.
@@ -260,10 +184,6 @@ class LayerNorm(Module):
         """Normalise each position: (B, T, D) -> (B, T, D)."""
         return ops.layer_norm(x, self.gain, self.bias, eps=self.options.layer_norm_eps)
 
-    def step(self, x: Array) -> Array:
-        """Do the same on arrays."""
-        return ops.layer_norm.forward(x, self.gain.data, self.bias.data, self.options.layer_norm_eps)[0]
-
 
 class RMSNorm(Module):
     """RMSNorm over the features.
@@ -281,10 +201,6 @@ class RMSNorm(Module):
     def __call__(self, x: Tensor) -> Tensor:
         """Normalise each position: (B, T, D) -> (B, T, D)."""
         return ops.rms_norm(x, self.gain, eps=self.options.layer_norm_eps)
-
-    def step(self, x: Array) -> Array:
-        """Do the same on arrays."""
-        return ops.rms_norm.forward(x, self.gain.data, self.options.layer_norm_eps)[0]
 
 
 def make_norm(options: ModelOptions) -> LayerNorm | RMSNorm:
@@ -316,9 +232,3 @@ class Residual(Module):
         y = sublayer(self.layer_norm(x) if norm_first else x)
         y = ops.dropout(y, dropout, rng, x) if rng is not None and dropout else x + y
         return y if norm_first else self.layer_norm(y)
-
-    def step(self, x: Array, sublayer: Callable[[Array], Array]) -> Array:
-        """Do the same on arrays, without dropout."""
-        if self.options.norm_first:
-            return x + sublayer(self.layer_norm.step(x))
-        return self.layer_norm.step(x + sublayer(x))

@@ -9,7 +9,7 @@ import numpy as np
 
 from minitransformer import ops
 from minitransformer.arrays import Array, RowsGenerator, as_indices, by_columns, xp
-from minitransformer.autograd import Tensor
+from minitransformer.autograd import Tensor, on_arrays
 from minitransformer.nn.cache import Cache
 from minitransformer.nn.decoder import Decoder
 from minitransformer.nn.embedding import Embedding, draw_table
@@ -82,13 +82,35 @@ class Model(Module):
         self.output.data = by_columns(self.output.data)
         return self
 
+    def hidden(
+        self,
+        ids: Any,
+        memory: Tensor | None = None,
+        memory_mask: Array | None = None,
+        rng: np.random.Generator | None = None,
+        self_maps: list[Array] | None = None,
+        cross_maps: list[Array] | None = None,
+        cache: Cache | None = None,
+        parents: Any = None,
+    ) -> Tensor:
+        """Return what the last layer reads, (B, Tq, D); arguments as for ``Transformer.decode``."""
+        x = self.target_embedding(ids, rng, None if cache is None else cache.position)
+        mask = ops.padding_mask(ids, PAD) if cache is None else cache.branch(ids.shape, parents)
+        x = self.decoder(x, memory, mask, memory_mask, rng, self_maps, cross_maps, cache)
+        if cache is not None:
+            cache.advance()
+        return x
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Return the scores of the next token: (B, Tq, D) -> (B, Tq, V)."""
+        return ops.linear(hidden, self.output.T, self.output_bias)
+
     def step(self, tokens: Any, cache: Cache, parents: Any = None) -> Array:
         """Append a token to each sentence that is being written, and predict the next one.
 
-        It computes the same as a call, on arrays, for one position at a time and without dropout; the cache holds
-        the keys and values of earlier positions. A sentence may have several hypotheses, W of them. Their number may
-        change from step to step; then, or if their order has changed, ``parents`` gives the hypothesis that each one
-        continues.
+        This is ``decode`` with a cache, without a graph. A sentence may have several hypotheses, W of them. Their
+        number may change from step to step; then, or if their order has changed, ``parents`` gives the hypothesis that
+        each one continues.
 
         Parameters
         ----------
@@ -113,11 +135,10 @@ class Model(Module):
             If an id is out of range.
         """
         tokens = as_token_ids(tokens, self.target_vocab, "target ids", type(self).__name__)
-        x = self.target_embedding.step(tokens, cache.position)
-        cache.branch(len(tokens), tokens.shape[1], None if parents is None else np.asarray(parents))
-        x = self.decoder.step(x, cache)
-        cache.advance()
-        return ops.linear.forward(x, self.output.data.T, None if self.output_bias is None else self.output_bias.data)[0]
+        memory: Any = cache.memory
+        with on_arrays():
+            found: Any = self.logits(self.hidden(tokens, memory, cache.memory_mask, cache=cache, parents=parents))
+        return found
 
 
 def as_token_ids(ids: Any, vocabulary: int, what: str, owner: str = "Transformer") -> Any:

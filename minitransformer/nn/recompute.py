@@ -55,9 +55,9 @@ def recompute(
     >>> x.grad
     array([1., 1.])
     """
-    wanted = [x is not None and x.requires_grad for x in inputs]
+    wanted = [is_recording() and x is not None and x.requires_grad for x in inputs]
     # If no input requires a gradient, the backward pass never arrives here and the function is not run again.
-    if not is_recording() or not any(wanted):
+    if not any(wanted):
         return function(*inputs)
     state = None if rng is None else rng.bit_generator.state
 

@@ -151,6 +151,8 @@ class Transformer(Model):
         rng: np.random.Generator | None = None,
         self_maps: list[Array] | None = None,
         cross_maps: list[Array] | None = None,
+        cache: Cache | None = None,
+        parents: Any = None,
     ) -> Tensor:
         """Predict, at each target position, the next token; no position sees a later one.
 
@@ -166,6 +168,11 @@ class Transformer(Model):
             For dropout; without it nothing is dropped.
         self_maps, cross_maps : lists, optional
             Receive each layer's attention weights. No gradient flows.
+        cache : Cache, optional
+            From ``new_cache``. The ids are then the next tokens of W hypotheses, (B, W), all at the cache's position,
+            and are added to it. No gradient flows.
+        parents : integer array, shape (B, W), optional
+            With a cache, the index of the previous hypothesis that each one continues; by default its own.
 
         Returns
         -------
@@ -173,9 +180,7 @@ class Transformer(Model):
             Logits.
         """
         target_ids = as_token_ids(target_ids, self.target_vocab, "target ids")
-        x, mask = self.target_embedding(target_ids, rng), ops.padding_mask(target_ids, PAD)
-        x = self.decoder(x, memory, mask, memory_mask, rng, self_maps, cross_maps)
-        return ops.linear(x, self.output.T, self.output_bias)
+        return self.logits(self.hidden(target_ids, memory, memory_mask, rng, self_maps, cross_maps, cache, parents))
 
     def new_cache(self, source_ids: Any) -> Cache:
         """Encode source sentences and return the cache with which ``step`` translates them.
@@ -187,8 +192,7 @@ class Transformer(Model):
         """
         source_ids = as_token_ids(source_ids, self.source_vocab, "source ids")
         with no_grad():
-            memory = self.encode(source_ids).data
-        return self.decoder.new_cache(to_numpy(source_ids) != PAD, memory)
+            return Cache(to_numpy(source_ids) != PAD, self.encode(source_ids).data)
 
     def attention_maps(self, source_ids: Any, target_ids: Any) -> dict[str, list[Array]]:
         """Return every attention weight of a forward pass without dropout.

@@ -77,6 +77,21 @@ def columns(heads: Array) -> Array:
     return heads.swapaxes(-2, -3).reshape(len(heads), heads.shape[2], heads.shape[1] * heads.shape[3])
 
 
+def attend_by_group(q: Array, k: Array, v: Array, mask: Array | None, bias: Array | None, out: Array) -> Any:
+    """Write (2) and (4) to ``out``, and return what attention has saved.
+
+    No key is repeated, as a cache may be long: the queries of a group, one head after the other, are queries to one.
+    """
+    (n, n_heads, length, _), n_kv_heads = q.shape, k.shape[1]
+    if n_heads == n_kv_heads:
+        return attention.forward(q, k, v, mask, out=out, bias=bias)[1]
+    scores, grouped = (n, n_heads, length, k.shape[2]), (n, n_kv_heads, n_heads // n_kv_heads * length)
+    mask, bias = (x if x is None else xp.broadcast_to(x, scores).reshape(*grouped, k.shape[2]) for x in (mask, bias))
+    y, (*saved, weights) = attention.forward(q.reshape(*grouped, q.shape[3]), k, v, mask, bias=bias)
+    out[...] = y.reshape(out.shape)
+    return *saved, weights.reshape(scores)
+
+
 def sum_groups(d_k_heads: Array, d_v_heads: Array, n_kv_heads: int) -> tuple[Array, ...]:
     """Return the sums over the heads that share keys and values: (B, H, T, Dk) -> (B, G, T, Dk)."""
     groups = len(d_k_heads), n_kv_heads, d_k_heads.shape[1] // n_kv_heads
@@ -97,12 +112,13 @@ def forward(
     block_size: int | None = None,
     rotate: bool | Rotation = False,
     bias: Array | None = None,
+    cache: Any = None,
 ) -> tuple[Array, Any]:
     """Return the output of H attentions to G heads of keys and values.
 
     Parameters
     ----------
-    x, memory, b_in, b_out, mask, n_heads, causal, block_size
+    x, memory, b_in, b_out, mask, n_heads, causal, block_size, cache
         As for ``multi_head_attention``.
     w_in : array, shape (D, H * Dk + G * (Dk + Dv))
         The projections of queries, keys and values, side by side.
@@ -137,14 +153,22 @@ def forward(
     (1, 5, 8)
     """
     sizes = check(x, memory, w_in, w_out, b_in, b_out, n_heads, n_kv_heads, rotate)
-    queries, keys_values = project(x, memory, w_in, b_in, sizes.queries)
+    queries, keys_values = project(x, memory, w_in, b_in, sizes.queries, cache)
     q, k, v = by_head(queries, keys_values, sizes)  # (1)
     turn = partial(rotary.forward, rotation=rotate if isinstance(rotate, Rotation) else PAPER)
+    if rotate and cache is not None:  # all rows have the cache's position: each is a sequence of its own
+        turn = partial(turn, first=cache.position)
+        q, k = q[..., None, :], k[..., None, :]
     (q_turned, saved_turn), (k_turned, _) = map(turn, (q, k)) if rotate else ((q, None), (k, None))  # (3)
-    k_heads, v_heads = (xp.repeat(part, n_heads // n_kv_heads, axis=1) for part in (k_turned, v))  # (2)
     concat = xp.empty((*x.shape[:-1], w_out.shape[0]), dtype=x.dtype)
-    options = {"mask": mask, "causal": causal, "block_size": block_size, "bias": bias}
-    _, saved_heads = attention.forward(q_turned, k_heads, v_heads, **options, out=heads(concat, n_heads))  # (4)
+    if cache is None:
+        k_heads, v_heads = (xp.repeat(part, n_heads // n_kv_heads, axis=1) for part in (k_turned, v))  # (2)
+        options = {"mask": mask, "causal": causal, "block_size": block_size, "bias": bias}
+        _, saved_heads = attention.forward(q_turned, k_heads, v_heads, **options, out=heads(concat, n_heads))  # (4)
+    else:
+        out = heads(concat, n_heads)
+        keys, values = cache.extend(k_turned if v is None else k_turned.reshape(*v.shape[:-1], -1), v)
+        saved_heads = attend_by_group(q_turned.reshape(*out.shape[:-1], -1), keys, values, mask, bias, out)
     y = affine(concat, w_out, b_out)
     saved_output = concat, w_out, b_out is not None
     return y, (x, memory, w_in, b_in is not None, sizes, saved_turn, saved_output, saved_heads)

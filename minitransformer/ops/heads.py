@@ -37,13 +37,16 @@ def sizes_of(x: Any, memory: Any, w_in: Any, w_out: Any, n_heads: int, n_kv_head
     return Sizes(n_heads * d_k, n_kv_heads * d_k, n_kv_heads * d_v, n_heads, n_kv_heads)
 
 
-def project(x: Array, memory: Array | None, w_in: Array, b_in: Array | None, n_queries: int) -> tuple[Array, Array]:
-    """Return Q and [K | V]: (B, Tq, H * Dk) and (B, Tk, H * (Dk + Dv))."""
+def project(
+    x: Array, memory: Array | None, w_in: Array, b_in: Array | None, n_queries: int, cache: Any = None
+) -> tuple[Array, Any]:
+    """Return Q and [K | V]: (B, Tq, H * Dk) and (B, Tk, H * (Dk + Dv)); None if a cache has those of the memory."""
     if memory is None:
         projected = affine(x, w_in, b_in)
         return projected[..., :n_queries], projected[..., n_queries:]
     b_q, b_kv = (None, None) if b_in is None else (b_in[:n_queries], b_in[n_queries:])
-    return affine(x, w_in[:, :n_queries], b_q), affine(memory, w_in[:, n_queries:], b_kv)
+    queries = affine(x, w_in[:, :n_queries], b_q)
+    return queries, affine(memory, w_in[:, n_queries:], b_kv) if cache is None or cache.keys is None else None
 
 
 def project_backward(saved: Any, d_queries: Array, d_keys_values: Array, needs: tuple[bool, ...]) -> tuple[Any, ...]:
@@ -57,8 +60,10 @@ def project_backward(saved: Any, d_queries: Array, d_keys_values: Array, needs: 
     return d_x, d_memory, d_w_in, d_b_in
 
 
-def by_head(queries: Array, keys_values: Array, sizes: Sizes) -> tuple[Array, Array, Array]:
-    """Return views of q, k and v in Q and [K | V]: (2)."""
+def by_head(queries: Array, keys_values: Array | None, sizes: Sizes) -> tuple[Array, Any, Any]:
+    """Return views of q, k and v in Q and [K | V]: (2); None for k and v if there is no [K | V]."""
+    if keys_values is None:
+        return heads(queries, sizes.n_heads), None, None
     keys, values = keys_values[..., : sizes.keys], keys_values[..., sizes.keys :]
     return heads(queries, sizes.n_heads), heads(keys, sizes.n_kv_heads), heads(values, sizes.n_kv_heads)
 

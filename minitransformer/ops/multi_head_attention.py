@@ -62,9 +62,9 @@ def check(x: Any, memory: Any, w_in: Any, w_out: Any, b_in: Any, b_out: Any, n_h
             f"w_in of shape {w_in.shape} and w_out of shape {w_out.shape} do not match for {n_heads} heads: expected "
             "(B, Tq, D), (B, Tk, D), (D, H (2 Dk + Dv)) and (H Dv, D), with Dk at least 1"
         )
-    for name, bias, width in (("b_in", b_in, w_in.shape[1]), ("b_out", b_out, w_out.shape[1])):
-        if bias is not None and bias.shape != (width,):
-            raise ValueError(f"multi_head_attention: expected {name} of shape {(width,)}, found {bias.shape}")
+    for name, bias, weight in (("b_in", b_in, w_in), ("b_out", b_out, w_out)):
+        if bias is not None and bias.shape != weight.shape[1:]:
+            raise ValueError(f"multi_head_attention: expected {name} of shape {weight.shape[1:]}, found {bias.shape}")
     return sizes
 
 
@@ -79,6 +79,7 @@ def forward(
     n_heads: int = 8,
     causal: bool = False,
     block_size: int | None = None,
+    cache: Any = None,
 ) -> tuple[Array, Any]:
     """Return the output of H attentions side by side.
 
@@ -102,6 +103,9 @@ def forward(
         Whether query i may only see keys j <= i, in addition to the mask; needs Tq = Tk.
     block_size : int, optional
         How many queries to process at a time; all by default. See ``scaled_dot_product_attention``.
+    cache : nn.KeysAndValues, optional
+        The keys and values of earlier positions, for decoding: those of x are appended, and queries attend to all. A
+        memory is projected only once. No gradient flows.
 
     Returns
     -------
@@ -128,8 +132,10 @@ def forward(
     """
     sizes = check(x, memory, w_in, w_out, b_in, b_out, n_heads)
     # (1) Q = x W_Q + b_Q, K = m W_K + b_K, V = m W_V + b_V
-    queries, keys_values = project(x, memory, w_in, b_in, sizes.queries)
+    queries, keys_values = project(x, memory, w_in, b_in, sizes.queries, cache)
     q, k, v = by_head(queries, keys_values, sizes)  # (2)
+    if cache is not None:
+        k, v = cache.extend(k, v)
     # (3) o_h = Attention(q_h, k_h, v_h), written into the columns of C (4)
     concat = xp.empty((*x.shape[:-1], w_out.shape[0]), dtype=x.dtype)
     _, saved_attention = attention.forward(q, k, v, mask, causal, block_size, out=heads(concat, n_heads))

@@ -20,7 +20,7 @@ import numpy as np
 from minitransformer import ops
 from minitransformer.arrays import Array, to_numpy, xp
 from minitransformer.autograd import Tensor
-from minitransformer.nn import FeedForward, Model, MultiHeadAttention
+from minitransformer.nn import Cache, FeedForward, Model, MultiHeadAttention
 from minitransformer.nn.layers import ACTIVATIONS
 from minitransformer.nn.module import Module, Parameter, normal, weights
 from minitransformer.ops.heads import heads
@@ -44,10 +44,13 @@ class LowRankAttention(MultiHeadAttention):
         mask: Array | None = None,
         causal: bool = False,
         maps: list[Array] | None = None,
+        cache: Cache | None = None,
     ) -> Tensor:
-        """Attend as `MultiHeadAttention` does, but record no maps."""
-        if maps is not None:
-            raise RuntimeError("LowRankAttention: attention maps are those of the merged model; open the run with load")
+        """Attend as `MultiHeadAttention` does, but record no maps and keep no cache."""
+        if maps is not None or cache is not None:
+            raise RuntimeError(
+                "LowRankAttention: attention maps and decoding are those of the merged model; open the run with load"
+            )
         o, first, projected = self.options, 0, list[Any]()
         source = x if memory is None else memory
         sizes = (x, o.n_heads, o.key_size), (source, o.kv_heads, o.key_size), (source, o.kv_heads, o.value_size)
@@ -56,7 +59,7 @@ class LowRankAttention(MultiHeadAttention):
             part: Any = _adapted(self, seen, "w_in", self.b_in, columns)  # (B, T, D) -> (B, T, H * Dk)
             projected.append(heads(part, n_heads))  # (B, H, T, Dk)
         q, k, v = projected
-        later = self._later_options(x, memory)
+        later = self._later_options(x, memory, cache)
         if later.get("rotate"):
             q, k = (ops.rotary(part, rotation=o.rotation) for part in (q, k))
         if o.kv_heads != o.n_heads:

@@ -559,7 +559,7 @@ def test_an_error_of_the_engine_is_not_blamed_on_the_part_that_called_it(solved)
     parts = Parts.open(solved, only=["residual-connection"])
     residual = trainer().model.encoder.layers[0].residual1
     with parts.in_place(), pytest.raises(TypeError, match="padding_mask") as error:
-        residual.step(np.zeros((1, 2, 8)), ops.padding_mask)
+        residual(np.zeros((1, 2, 8)), ops.padding_mask)
     assert parts.where(error.value) == ""
 
 

@@ -155,24 +155,46 @@ def test_where_no_gradient_is_wanted_few_queries_are_worked_through_at_a_time(mo
         assert found == ([3, 1] if "attention_block" in options else [4])
 
 
-# On arrays, a step at a time
+# With a cache, a step at a time
 
 
+@pytest.mark.parametrize("n_kv_heads", [2, 1])
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("block_size", [None, 1, 3])
-def test_attention_in_steps_computes_the_same(block_size, bias):
+def test_attention_in_steps_computes_the_same(block_size, bias, n_kv_heads):
     """Several positions at once too, with a mask that says which of them each sees."""
-    attention = make(nn.MultiHeadAttention, d_k=3, d_v=1, attention_bias=bias, attention_block=block_size)
-    x = asarray(X)
-    expected = attention(mt.Tensor(X), causal=True).numpy()
+    options = {"attention_bias": bias, "attention_block": block_size, "n_kv_heads": n_kv_heads}
+    attention = make(nn.MultiHeadAttention, d_k=3, d_v=1, **options)
+    maps = []
+    with mt.no_grad():
+        expected = attention(mt.Tensor(X), causal=True, maps=maps).numpy()
     for lengths in ([1, 1, 1, 1], [3, 1], [1, 3]):
-        stored, first, parts = nn.KeysAndValues(), 0, []
+        cache, first, parts = nn.Cache(np.ones((2, 0), dtype=bool)), 0, []
         for n in lengths:
-            mask = asarray(CAUSAL[first : first + n, : first + n])
-            parts.append(to_numpy(attention.step(x[:, first : first + n], stored, mask)))
+            mask, rows = asarray(CAUSAL[first : first + n, : first + n]), mt.Tensor(X[:, first : first + n])
+            with mt.no_grad():
+                parts.append(attention(rows, mask=mask, maps=maps, cache=cache).numpy())
+            np.testing.assert_allclose(maps[-1], maps[0][:, :, first : first + n, : first + n], rtol=0, atol=1e-14)
             first += n
-            assert (stored.keys.shape, stored.values.shape) == ((2, 2, first, 3), (2, 2, first, 1))
+            stored = cache.target[attention]
+            assert (stored.keys.shape, stored.values.shape) == ((2, n_kv_heads, first, 3), (2, n_kv_heads, first, 1))
         np.testing.assert_allclose(np.concatenate(parts, axis=1), expected, rtol=0, atol=1e-14)
+
+
+def test_a_memory_is_projected_once():
+    attention, x = make(nn.MultiHeadAttention, d_k=3, d_v=1), mt.Tensor(X)
+    expected, cache = attention(x, x).numpy(), nn.Cache(np.ones((2, 4), dtype=bool))
+    with mt.no_grad():
+        np.testing.assert_array_equal(attention(x, x, cache=cache).numpy(), expected)
+        np.testing.assert_array_equal(attention(x, x * 0, cache=cache).numpy(), expected)
+    assert len(cache.source[attention]) == 4
+
+
+def test_no_gradient_flows_through_a_cache():
+    attention, cache = make(nn.MultiHeadAttention), nn.Cache(np.ones((2, 0), dtype=bool))
+    with pytest.raises(RuntimeError, match=r"cache.*no_grad"):
+        attention(mt.Tensor(X), cache=cache)
+    assert not cache.target[attention]
 
 
 def numbered(n, length, first=0):

@@ -177,7 +177,7 @@ def test_no_gradient_flows_from_a_position_to_later_tokens(options):
     target = TARGET[[0, 0, 2]]
     rng = np.random.default_rng(0)
     embedded = mt.Tensor(rng.standard_normal((3, 4, 6)), requires_grad=True)
-    model.target_embedding = lambda ids, rng: embedded
+    model.target_embedding = lambda *_: embedded
     logits = model(SOURCE, target)
     for i in range(4):
         embedded.grad = None
@@ -309,9 +309,9 @@ def test_decoding_in_steps_is_decoding_at_once(options, source):
     cache = model.new_cache(source)
     for t in range(3):
         assert cache.position == t
-        assert {len(layer.self_attention) for layer in cache.layers} == {t}
+        assert [len(stored) for stored in cache.target.values()] == [t] * min(t, 1) * len(model.decoder.layers)
         model.step(target[:, t : t + 1], cache)
-    assert {len(layer.cross_attention) for layer in cache.layers} == {5}
+    assert [len(stored) for stored in cache.source.values()] == [5] * len(model.decoder.layers)
 
 
 @pytest.mark.parametrize("share", [True, "inputs", False])
@@ -350,7 +350,7 @@ def test_steps_of_other_sentences_are_refused(tokens, parents):
     shapes = np.shape(tokens), (len(tokens), 1) if parents is None else np.shape(parents)
     with pytest.raises(ValueError, match=re.escape(f"{shapes[0]} and parents of shape {shapes[1]}")):
         model.step(tokens, cache, parents)
-    assert cache.position == len(cache.layers[0].self_attention) == 0
+    assert cache.position == len(cache.target) == 0
     model.step([[1]], cache)
 
 
@@ -607,7 +607,7 @@ def test_sqrt_d_model_times_the_table_plus_the_waves():
     learned = model_of(positions="learned")
     expected = 6**0.5 * learned.target_embedding.table.numpy()[TARGET] + learned.target_embedding.positions.numpy()[2:6]
     for i in range(4):
-        found = to_numpy(learned.target_embedding.step(TARGET[:, i : i + 1], 2 + i))
+        found = learned.target_embedding(TARGET[:, i : i + 1], position=2 + i).numpy()
         assert np.array_equal(found, expected[:, i : i + 1])
 
 

@@ -99,11 +99,14 @@ def test_adam_moves_the_factors_alone_and_both_begin_to_learn():
     assert adam.mean.size == sum(p.size for p in model.trained_parameters()) < sum(v.size for v in state.values()) / 4
 
 
-def test_attention_maps_of_an_adapted_model_are_refused():
+def test_attention_maps_and_decoding_of_an_adapted_model_are_refused():
+    """A step of decoding would leave out the factors."""
     model = small_model()
     adapt(model, configure())
     with pytest.raises(RuntimeError, match="those of the merged model"):
         model.attention_maps(SOURCE, TARGET)
+    with pytest.raises(RuntimeError, match="those of the merged model"):
+        model.step([[1], [1]], model.new_cache(SOURCE))
 
 
 def test_equal_weights_have_equal_digests_however_they_lie_in_memory():

@@ -27,8 +27,8 @@ from minitransformer.ops.multi_head_attention import check as check_heads
 from minitransformer.ops.positions import sinusoidal_positions
 from minitransformer.ops.rotary import PAPER, Rotation
 
-# The engine's own, also while they are overridden.
-residual_call, residual_arrays = Residual.__call__, Residual.step
+# The engine's own, also while it is overridden.
+residual_call = Residual.__call__
 
 Functions = Mapping[str, Callable[..., Any]]
 Place = tuple[Any, str]
@@ -190,14 +190,18 @@ def multi_head_attention(
     n_heads: int = 8,
     causal: bool = False,
     block_size: int | None = None,
+    cache: Any = None,
 ) -> tuple[Array, Any]:
     """Return the output of projections, heads side by side, and the output projection."""
     sizes = check_heads(x, memory, w_in, w_out, b_in, b_out, n_heads)
     heads = []
-    for source, part in _projections(x, memory, sizes):
+    known = memory is not None and cache is not None and cache.keys is not None
+    for source, part in _projections(x, memory, sizes)[: 1 if known else 3]:
         projected = source @ w_in[:, part] + (0 if b_in is None else b_in[part])
         shape = (len(source), n_heads, source.shape[1], projected.shape[-1] // n_heads)
         heads.append(like(f["split-heads"](projected, n_heads), x, shape))
+    if cache is not None:
+        heads[1:] = cache.extend(*heads[1:] or (None, None))
     o, saved = ops.scaled_dot_product_attention.forward(*heads, mask, causal, block_size)
     concat = like(f["merge-heads"](o), x, (*x.shape[:2], w_out.shape[0]))
     y = concat @ w_out + (0 if b_out is None else b_out)
@@ -329,20 +333,13 @@ def dropout_backward(f: Functions, saved: Any, d_y: Array) -> tuple[Array | None
 
 
 def residual(f: Functions, self: Residual, x: Tensor, sublayer: Callable[[Tensor], Tensor], rng: Any = None) -> Tensor:
-    """Return the output of the code around a sub-layer, on tensors; post-norm only."""
+    """Return the output of the code around a sub-layer; post-norm only."""
     p = self.options.dropout
     if self.options.norm != "post":
         return residual_call(self, x, sublayer, rng)
     inner = sublayer if rng is None or not p else lambda y: ops.dropout(sublayer(y), p, rng)
     surrounded: Tensor = f["residual-connection"](x, inner, self.layer_norm)
-    return surrounded
-
-
-def residual_step(f: Functions, self: Residual, x: Array, sublayer: Callable[[Array], Array]) -> Array:
-    """Return the output of the code around a sub-layer, on arrays; post-norm only."""
-    if self.options.norm != "post":
-        return residual_arrays(self, x, sublayer)
-    return like(f["residual-connection"](x, sublayer, self.layer_norm.step), x)
+    return surrounded if isinstance(x, Tensor) else like(surrounded, x)  # a step of decoding computes on arrays
 
 
 def cross_entropy(
@@ -405,7 +402,6 @@ PASSES: dict[Place, Override] = {
     (ops.dropout, "forward"): (dropout, ("dropout-forward",)),
     (ops.dropout, "backward"): (dropout_backward, ("dropout-backward",)),
     (Residual, "__call__"): (residual, ("residual-connection",)),
-    (Residual, "step"): (residual_step, ("residual-connection",)),
     (ops.cross_entropy, "forward"): (cross_entropy, ("cross-entropy-forward", "smoothed-targets")),
     (ops.cross_entropy, "backward"): (cross_entropy_backward, ("label-smoothing-backward", "smoothed-targets")),
 }
