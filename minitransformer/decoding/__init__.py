@@ -18,11 +18,13 @@ from minitransformer.decoding.search import exclude as exclude
 from minitransformer.decoding.search import limits as limits
 from minitransformer.decoding.search import longest_sentence as longest_sentence
 from minitransformer.decoding.search import to_host as to_host
+from minitransformer.decoding.texts import Translation as Translation
 from minitransformer.decoding.texts import check_sentence as check_sentence
 from minitransformer.decoding.texts import hypotheses as hypotheses
 from minitransformer.decoding.texts import naming_the_longest as naming_the_longest
 from minitransformer.decoding.texts import source_sentence as source_sentence
 from minitransformer.decoding.texts import translate as translate
+from minitransformer.decoding.texts import translations as translations
 from minitransformer.public import public_names
 
 __all__ = public_names(globals())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from minitransformer.arrays import full_memory
 from minitransformer.data import END, Tokeniser
@@ -20,6 +20,15 @@ T = TypeVar("T")
 
 SENTENCES = 256
 """The number of hypotheses that are decoded together."""
+
+
+class Translation(NamedTuple):
+    """The best translation of a text."""
+
+    tokens: list[int]
+    """Its tokens, without start and end token."""
+    finished: bool
+    """Whether it has an end token; False if it was cut off at the limit."""
 
 
 def hypotheses(
@@ -66,6 +75,28 @@ def hypotheses(
     return _decode(model, source, texts, search, max(1, SENTENCES // beam), spread)
 
 
+def translations(
+    model: Transformer,
+    source: Tokeniser,
+    texts: Sequence[str],
+    beam: int = 1,
+    alpha: float = 0.6,
+    spread: Spread = everything,
+    rules: SearchOptions = PAPER,
+) -> list[Translation]:
+    """Return the best translation of each text, as ids; arguments and errors are those of `translate`."""
+    SearchOptions.check({"beam": beam, "alpha": alpha})
+    if beam > 1:  # with a beam of 1, beam search writes what `greedy` writes, and computes scores as well
+        found = hypotheses(model, source, texts, beam, alpha, 1, spread, rules)
+        return [Translation(best.tokens, best.finished) for best, *_ in found]
+
+    def search(ids: Ids) -> list[Translation]:
+        found = zip(greedy(model, ids, rules=rules), rules.limits(model, ids).tolist(), strict=True)
+        return [Translation(tokens, len(tokens) < most) for tokens, most in found]
+
+    return _decode(model, source, texts, search, SENTENCES, spread)
+
+
 def translate(
     model: Transformer,
     source: Tokeniser,
@@ -104,12 +135,8 @@ def translate(
     ValueError
         If a text is longer than the model's learned positions, or beam or alpha is out of its range.
     """
-    SearchOptions.check({"beam": beam, "alpha": alpha})
-    if beam > 1:  # with a beam of 1, beam search writes what `greedy` writes, and computes scores as well
-        found = hypotheses(model, source, texts, beam, alpha, 1, spread, rules)
-        return [target.decode(best.tokens) for best, *_ in found]
-    search = partial(greedy, model, rules=rules)
-    return [target.decode(ids) for ids in _decode(model, source, texts, search, SENTENCES, spread)]
+    found = translations(model, source, texts, beam, alpha, spread, rules)
+    return [target.decode(one.tokens) for one in found]
 
 
 def source_sentence(model: Transformer, source: Tokeniser, text: str) -> list[int]:

@@ -23,7 +23,7 @@ from minitransformer.apps.cli.progress import percent
 from minitransformer.arrays import namespace
 from minitransformer.data import END, START
 from minitransformer.data.vocabulary import Vocabulary
-from minitransformer.decoding import Hypothesis
+from minitransformer.decoding import Hypothesis, Translation
 from minitransformer.testing import examples
 from minitransformer.training import Scores
 from minitransformer.training.evaluation import Sample
@@ -169,7 +169,12 @@ def searches(run, monkeypatch):
         asked.append((texts, beam, alpha, n_best, rules == mt.load(run).options.search))
         return [[Hypothesis([4 + i], -1.5 - i, -2.0, place != 1) for i in range(n_best)] for place in range(len(texts))]
 
+    def best(model, source, texts, beam, alpha, spread, rules):
+        found = search(model, source, texts, beam, alpha, 1, spread, rules)
+        return [Translation(one.tokens, one.finished) for (one,) in found]
+
     monkeypatch.setattr("minitransformer.apps.cli.translate.hypotheses", search)
+    monkeypatch.setattr("minitransformer.apps.cli.translate.translations", best)
     return asked
 
 
@@ -361,18 +366,18 @@ def test_every_score_of_an_evaluation_is_its_own(run, capsys, monkeypatch, n_wro
 
 @pytest.mark.parametrize("finished", [True, False])
 def test_maps_are_those_of_the_translation(run, monkeypatch, finished):
-    """With the length penalty of the run, and with the end only if it was written."""
+    """By the rules of the run, and with the end only if it was written."""
     trained, asked = mt.load(run), []
     rules = trained.options.search.changed(alpha=1.75)
     trained = trained._replace(options=replace(trained.options, search=rules))
 
-    def hypotheses(*_, **options):
+    def translations(*_, **options):
         asked.append(options)
-        return [[SimpleNamespace(tokens=(5, 6, 7), finished=finished)]]
+        return [Translation([5, 6, 7], finished)]
 
-    monkeypatch.setattr(pictures, "hypotheses", hypotheses)
+    monkeypatch.setattr(pictures, "translations", translations)
     maps, source, target, written = pictures.translate_with_maps(trained, "one two")
-    assert asked == [{"alpha": 1.75, "rules": rules}]
+    assert asked == [{"rules": rules}]
     ids = [5, 6, 7, *[END] * finished]
     assert target == [trained.target.labels[i] for i in ids]
     assert written == trained.target.decode([5, 6, 7])

@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 
 from minitransformer.data import END, Vocabulary, Words
-from minitransformer.decoding import PAPER, Hypothesis, beam_search, check_sentence, hypotheses, texts, translate
+from minitransformer.decoding import (
+    PAPER,
+    Hypothesis,
+    beam_search,
+    check_sentence,
+    hypotheses,
+    texts,
+    translate,
+    translations,
+)
 
 
 @pytest.fixture
@@ -63,6 +72,20 @@ def test_a_beam_may_be_wider_than_a_batch_and_a_text_empty(make_model, tokens):
         assert check_sentence(model, tokens, "") == [END]
         for beam in (1, texts.SENTENCES + 1):
             assert len(hypotheses(model, tokens, ["a", ""], beam, rules=rules)) == 2
+
+
+@pytest.mark.parametrize("most", [1, 4, None])
+@pytest.mark.parametrize("beam", [1, 2])
+def test_the_best_translation_is_the_first_hypothesis(model, tokens, favour, beam, most):
+    """With its end or without: here the end is likely enough that some have one at the limit, and some have none."""
+    sources = [" ".join("abcde"[(i * j) % 5] for j in range(1 + i % 4)) for i in range(12)]
+    favour(model, END, 1.0)
+    rules = PAPER if most is None else PAPER.changed(most_written=most)
+    found = translations(model, tokens, sources, beam, rules=rules)
+    expected = hypotheses(model, tokens, sources, beam, rules=rules)
+    assert found == [(best.tokens, best.finished) for best, *_ in expected]
+    if (beam, most) == (1, 4):
+        assert {one.finished for one in found} == {True, False}
 
 
 @pytest.mark.parametrize("beam", [1, 2, 3])

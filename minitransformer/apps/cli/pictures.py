@@ -8,7 +8,7 @@ from typing import Any
 
 from minitransformer.arrays import Array
 from minitransformer.data import END, START
-from minitransformer.decoding import check_sentence, hypotheses
+from minitransformer.decoding import check_sentence, translations
 from minitransformer.nn import LanguageModel
 from minitransformer.runs import RunFolder, TrainedRun
 
@@ -34,7 +34,7 @@ def translate_with_maps(trained: TrainedRun, text: str) -> tuple[dict[str, list[
         maps = trained.model.attention_maps([[START, *ids[:-1]]])
         return _of_the_only_one(maps), [], [trained.target.labels[i] for i in ids], ""
     source_ids, rules = check_sentence(trained.transformer, trained.source, text), trained.options.search
-    ((found,),) = hypotheses(trained.transformer, trained.source, [text], alpha=rules.alpha, rules=rules)
+    (found,) = translations(trained.transformer, trained.source, [text], rules=rules)
     written = [*found.tokens, END] if found.finished else list(found.tokens)
     maps = trained.transformer.attention_maps([source_ids], [[START, *written[:-1]]])
     source_tokens = [trained.source.labels[i] for i in source_ids]

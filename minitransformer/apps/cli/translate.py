@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 
 from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.cli.parts_of_run import with_parts_of_run
@@ -14,7 +15,7 @@ from minitransformer.apps.cli.processes import spread_over_cores
 from minitransformer.apps.cli.run_options import check_beam, choose_beam, load_chosen
 from minitransformer.console import counted
 from minitransformer.data import normalise_text, split_lines
-from minitransformer.decoding import check_sentence, hypotheses
+from minitransformer.decoding import Hypothesis, Translation, check_sentence, hypotheses, translations
 from minitransformer.files import reason
 from minitransformer.parallel import SINGLE_PROCESS
 
@@ -44,17 +45,21 @@ def run(args: argparse.Namespace) -> int:
         except ValueError as error:
             where = f"line {place + 1}: " if len(texts) > 1 else ""
             raise UsageError(f"{where}{error}") from error
-    n_best = getattr(args, "n_best", 1)
+    n_best = getattr(args, "n_best", None)
+    model, source, rules = trained.transformer, trained.source, trained.options.search
     given = [texts[place] for place in full]
-    model, rules = trained.transformer, trained.options.search
+    found: Sequence[Sequence[Hypothesis | Translation]]
     with spread_over_cores(SINGLE_PROCESS, len(given)) as group:
-        found = hypotheses(model, trained.source, given, args.beam, args.alpha, n_best, group.spread, rules)
+        if n_best is None:
+            found = [[one] for one in translations(model, source, given, args.beam, args.alpha, group.spread, rules)]
+        else:
+            found = hypotheses(model, source, given, args.beam, args.alpha, n_best, group.spread, rules)
     several = dict(zip(full, found, strict=True))
     for place in range(len(texts)):
-        for hypothesis in several.get(place, []):
-            text = " ".join(trained.target.decode(hypothesis.tokens).splitlines())  # a line for each text
-            print(f"{place + 1}\t{hypothesis.score:.6f}\t{text}" if hasattr(args, "n_best") else text)
-        if place not in several and not hasattr(args, "n_best"):
+        for one in several.get(place, []):
+            text = " ".join(trained.target.decode(one.tokens).splitlines())  # a line for each text
+            print(f"{place + 1}\t{one.score:.6f}\t{text}" if isinstance(one, Hypothesis) else text)
+        if place not in several and n_best is None:
             print()
     for place in full:
         if not several[place][0].finished:
