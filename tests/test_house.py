@@ -18,7 +18,19 @@ ROOT = Path(minitransformer.__file__).parent
 
 # A package may import from lower levels, from itself, and from packages of its own level if there is no cycle.
 ROWS = (
-    ("arrays", "files", "options", "durable", "console", "public", "override", "plots", "pytest_plugin", "apps"),
+    (
+        "arrays",
+        "files",
+        "options",
+        "durable",
+        "console",
+        "public",
+        "tensor_files",
+        "override",
+        "plots",
+        "pytest_plugin",
+        "apps",
+    ),
     ("data", "autograd"),
     ("tasks", "ops", "testing"),
     ("kernels", "nn", "optim", "parallel"),

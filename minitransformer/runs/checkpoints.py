@@ -15,8 +15,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 
 from minitransformer.console import counted
 from minitransformer.durable import (
@@ -33,16 +31,12 @@ from minitransformer.options import OptionError, Options
 from minitransformer.runs.errors import RunError, refusing
 from minitransformer.runs.options import TrainingOptions
 from minitransformer.runs.state import State, TrainingState
+from minitransformer.tensor_files import TYPES, SafetensorError, safe_open, save
 
 S = TypeVar("S", bound=Options)
 Report = Callable[[str], None]
 
 PARTS = ("model", "optimiser", "mean")
-TYPES = {
-    "BOOL": "?", "I8": "<i1", "I16": "<i2", "I32": "<i4", "I64": "<i8", "U8": "<u1", "U16": "<u2", "U32": "<u4",
-    "U64": "<u8", "F16": "<f2", "F32": "<f4", "F64": "<f8", "C64": "<c8",
-}  # fmt: skip
-"""The number types of safetensors that NumPy has, by its names."""
 _NAME = re.compile(r"step-([0-9]{8}|[1-9][0-9]{8,})\.safetensors")
 """One name for each step, so that a copy under another spelling of the number is not a second checkpoint."""
 # for a number type that NumPy lacks, safetensors and NumPy raise an AttributeError or a TypeError

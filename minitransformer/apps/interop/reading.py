@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
 
 from minitransformer import options
 from minitransformer.arrays import Array
 from minitransformer.data import MissingExtraError
 from minitransformer.files import FileError, parse_json, read_file, read_json, require_regular_file
+from minitransformer.tensor_files import SafetensorError, safe_open
 
 TYPES = ("F16", "F32", "F64", "BF16")
 """The number types of safetensors that are read; those of 16 bits with a long exponent become float32."""

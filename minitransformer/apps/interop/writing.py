@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors.numpy import save
 
 from minitransformer.arrays import Array
 from minitransformer.data import Bpe, Pieces
@@ -21,6 +20,7 @@ from minitransformer.files import read_toml, reason
 from minitransformer.nn import ModelOptions
 from minitransformer.options import Options
 from minitransformer.runs import RunError, TrainedRun
+from minitransformer.tensor_files import save
 
 
 class ExportError(ValueError):
