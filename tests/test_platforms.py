@@ -176,3 +176,34 @@ def test_file_names_are_possible_on_every_system():
             assert part.lower().partition(".")[0] not in forbidden, path
         assert len(f"{path}") < 120, path
     assert [path for path, n in Counter(f"{path}".lower() for path in paths).items() if n > 1] == []
+
+
+IMPORT_ALL = """
+import importlib, pkgutil, sys
+for missing in sys.argv[1:]:
+    sys.modules[missing] = None
+import minitransformer
+failed = []
+def load(path, before):
+    for found in pkgutil.iter_modules(path, before):
+        if not {"exercises", "clinic", "trainings", "__main__"} & {*found.name.split(".")}:
+            try:
+                module = importlib.import_module(found.name)
+                load(module.__path__, f"{found.name}.") if found.ispkg else None
+            except ImportError:
+                failed.append(found.name)
+load(minitransformer.__path__, "minitransformer.")
+print(*failed)
+"""
+
+
+def test_what_a_browsers_python_lacks_is_imported_where_it_is_used():
+    """It has no extension modules of other packages, no terminal and no processes; pictures and draws need packages."""
+    missing = ["safetensors", "filelock", "tqdm", "matplotlib", "hypothesis", "num2words", "sacrebleu", "lzma", "fcntl"]
+    missing += ["termios", "tty", "resource", "sqlite3", "ssl", "curses", "pwd"]
+    found = subprocess.run(
+        [sys.executable, "-c", IMPORT_ALL, *missing], check=True, capture_output=True, encoding="utf-8"
+    )
+    assert {*found.stdout.split()} == {
+        f"minitransformer.{name}" for name in ("apps.measure.pictures", "apps.plots", "testing.strategies")
+    }
