@@ -24,6 +24,8 @@ class _Value(NamedTuple):
     value: Any
     thread: int | None = None
     """The only thread that it is for; None for all."""
+    inherited: bool = False
+    """Whether the owner itself lacks it, and its class or a base class has it."""
 
 
 AFTER_USE: list[Callable[[bool], object]] = []
@@ -57,7 +59,7 @@ def override_in_this_thread(owner: Any, **functions: Callable[..., Any]) -> Abst
 @contextmanager
 def _override(owner: Any, added: dict[str, _Value]) -> Iterator[None]:
     with _LOCK:
-        before = {name: [_Value(getattr(owner, name))] for name in added}
+        before = {name: [_original(owner, name)] for name in added}
         for name, one in added.items():
             _set(owner, name, [one, *_VALUES.get((id(owner), name), before[name])])
     try:
@@ -81,10 +83,19 @@ def in_use(function: Callable[..., Any]) -> Callable[..., Any]:
     return function if find is None else find()
 
 
+def _original(owner: Any, name: str) -> _Value:
+    value = getattr(owner, name)  # raises an error if it is unknown
+    own = vars(owner)  # has a static method as it must be set again
+    return _Value(own[name]) if name in own else _Value(value, inherited=True)
+
+
 def _set(owner: Any, name: str, values: list[_Value]) -> None:
     _VALUES[id(owner), name] = values
     if len(values) == 1:
         del _VALUES[id(owner), name]
+        if values[0].inherited:
+            delattr(owner, name)
+            return
     setattr(owner, name, values[0].value if values[0].thread is None else _by_thread(values))
 
 

@@ -97,3 +97,26 @@ def test_what_is_installed_waits_for_the_end_of_a_block(owner):
     assert owner.function is installed
     install(owner, function=one)
     assert owner.function is one
+
+
+def test_what_an_owner_inherits_is_inherited_again():
+    class Base:
+        def method(self):
+            return 1
+
+        @staticmethod
+        def static(x):
+            return x
+
+    class Owner(Base):
+        pass
+
+    instance = Owner()
+    for owner, name in ((Owner, "method"), (instance, "method"), (Base, "static")):
+        with override(owner, **{name: lambda *_: 2}):
+            assert getattr(owner, name)(instance) == 2
+    assert vars(instance) == {}
+    assert "method" not in vars(Owner)
+    assert instance.static(3) == 3
+    with override(Base, method=lambda self: 4):
+        assert instance.method() == 4
