@@ -32,7 +32,7 @@ def _chunks(buffer: Buffer) -> list[Array]:
 
 
 def step(optimiser: Adam, learning_rate: float, gradient: Gradient) -> None:
-    """Move all parameters; falls back to the array code for several shares or processes, or for other types."""
+    """Move all parameters; falls back to the array code for several micro-batches or processes, or for other types."""
     buffer, arrays = optimiser.buffer, gradient.by_parameter()
     theta = buffer.values
     fits = arrays is not None and len(buffer.parts) == 1 and theta.dtype.name in TYPES
