@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from minitransformer.arrays import Array, asarray, xp
-
-if TYPE_CHECKING:
-    from minitransformer.nn.layers import MultiHeadAttention
 
 
 class KeysAndValues:
@@ -108,10 +104,10 @@ class Cache:
     Attributes
     ----------
     memory : array, shape (B, Tk, D), or None
-    target : dict of MultiHeadAttention to KeysAndValues
-        For each self-attention, the keys and values of the target tokens so far.
-    source : dict of MultiHeadAttention to KeysAndValues
-        For each attention to the memory, its keys and values; the first step computes them.
+    target : list of KeysAndValues
+        For each self-attention of a step, in order, the keys and values of the target tokens so far.
+    source : list of KeysAndValues
+        For each attention to the memory, in order, its keys and values; the first step computes them.
     memory_mask : boolean array, shape (B, 1, 1, Tk), or None
         Which source tokens are seen; None if all are.
     position : int
@@ -123,13 +119,27 @@ class Cache:
 
     def __init__(self, real: NDArray[np.bool_], memory: Array | None = None) -> None:
         self.memory = memory
-        self.target: defaultdict[MultiHeadAttention, KeysAndValues] = defaultdict(KeysAndValues)
-        self.source: defaultdict[MultiHeadAttention, KeysAndValues] = defaultdict(KeysAndValues)
+        self.target: list[KeysAndValues] = []
+        self.source: list[KeysAndValues] = []
+        self._n_used = [0, 0]  # how many of each this step has used
         self.position = 0
+        self.on_arrays: bool | None = None  # whether steps compute on arrays, set by the first one
         self.seen: NDArray[np.bool_] | None = None
         self._positions: NDArray[np.int64] | None = None  # of the tokens in store, (B, T); None like ``seen``
         self._real = real
         self.memory_mask = _mask(real[:, None])
+
+    def use_next(self, of_memory: bool) -> KeysAndValues:
+        """Return the keys and values of the attention that runs now: those after the last ones used in this step.
+
+        They go by order, because one layer may be used twice in a step.
+        """
+        stored, n = self.source if of_memory else self.target, self._n_used[of_memory]
+        self._n_used[of_memory] += 1
+        if n == len(stored):
+            stored.append(KeysAndValues())
+        stored[n].position = self.position
+        return stored[n]
 
     def distances(self) -> Array:
         """Return how far back from the current position each token in store is: (B, 1, 1, T), or (1, 1, 1, T)."""
@@ -156,6 +166,7 @@ class Cache:
         ValueError
             If the number of sentences has changed, or the numbers of parents and hypotheses differ.
         """
+        self._n_used = [0, 0]
         n, width = shape
         before = 1 if self.seen is None else self.seen.shape[1]
         if parents is None and self.seen is None and shape == (len(self._real), 1):
@@ -181,15 +192,14 @@ class Cache:
     def advance(self) -> None:
         """End a step: advance the position, and drop tokens that no hypothesis sees if they are half of the store."""
         self.position += 1
-        for stored in self.target.values():
-            stored.position = self.position
+        self._n_used = [0, 0]
         if self.seen is None or self._positions is None:
             return
         used = self.seen.any(axis=1)  # (B, T)
         most = int(used.sum(axis=1).max(initial=0))
         if 2 * most <= used.shape[1]:
             kept = np.argsort(~used, axis=1, kind="stable")[:, :most]  # and unused ones, for sentences with fewer
-            for stored in self.target.values():
+            for stored in self.target:
                 stored.keep(kept)
             self.seen = np.take_along_axis(self.seen, kept[:, None, :], axis=2)
             self._positions = np.take_along_axis(self._positions, kept, axis=1)
@@ -211,7 +221,7 @@ class Cache:
         n = int(going.sum())
         rows = np.arange(n)
         rows[~going[:n]] = np.flatnonzero(going[n:]) + n
-        for stored in (*self.target.values(), *self.source.values()):
+        for stored in (*self.target, *self.source):
             stored.select(rows)
         self.memory = None if self.memory is None else self.memory[asarray(rows)]
         self._real = self._real[rows]

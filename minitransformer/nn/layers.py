@@ -93,9 +93,7 @@ class MultiHeadAttention(Module):
         later = self._later_options(x, memory, cache)
         attention = ops.grouped_query_attention if later else ops.multi_head_attention
         options = {"n_heads": self.options.n_heads, "causal": causal, **later}
-        if cache is not None:
-            options["cache"] = (cache.target if memory is None else cache.source)[self]
-        elif maps is None:
+        if cache is None and maps is None:
             # With recompute a layer runs twice, first without a graph; both runs must round in the same way.
             for_training = is_recording() or self.options.recompute
             options["block_size"] = self.options.attention_block or (None if for_training else QUERIES)
@@ -106,6 +104,8 @@ class MultiHeadAttention(Module):
                 "MultiHeadAttention: no gradient flows past recorded maps or a cache; wrap the call in "
                 "`with no_grad():`"
             )
+        if cache is not None:
+            options["cache"] = cache.use_next(memory is not None)
         if maps is None:
             return attention(*inputs, mask, **options)
         y, saved = attention.forward(*[None if t is None else t.data for t in inputs], mask, **options)

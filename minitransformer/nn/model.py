@@ -9,7 +9,7 @@ import numpy as np
 
 from minitransformer import ops
 from minitransformer.arrays import Array, RowsGenerator, as_indices, by_columns, xp
-from minitransformer.autograd import Tensor, on_arrays
+from minitransformer.autograd import Tensor, no_grad, on_arrays
 from minitransformer.nn.cache import Cache
 from minitransformer.nn.decoder import Decoder
 from minitransformer.nn.embedding import Embedding, draw_table
@@ -108,9 +108,10 @@ class Model(Module):
     def step(self, tokens: Any, cache: Cache, parents: Any = None) -> Array:
         """Append a token to each sentence that is being written, and predict the next one.
 
-        This is ``decode`` with a cache, without a graph. A sentence may have several hypotheses, W of them. Their
-        number may change from step to step; then, or if their order has changed, ``parents`` gives the hypothesis that
-        each one continues.
+        This is ``decode`` with a cache, without a graph: on arrays, unless a part of the model is a class of your own,
+        which is called with tensors as in training. A sentence may have several hypotheses, W of them. Their number may
+        change from step to step; then, or if their order has changed, ``parents`` gives the hypothesis that each one
+        continues.
 
         Parameters
         ----------
@@ -136,9 +137,13 @@ class Model(Module):
         """
         tokens = as_token_ids(tokens, self.target_vocab, "target ids", type(self).__name__)
         memory: Any = cache.memory
-        with on_arrays():
+        if cache.on_arrays is None:
+            cache.on_arrays = all(type(part).__module__.startswith("minitransformer.nn.") for part in self.parts())
+        if not cache.on_arrays and memory is not None:
+            memory = Tensor(memory)
+        with on_arrays() if cache.on_arrays else no_grad():
             found: Any = self.logits(self.hidden(tokens, memory, cache.memory_mask, cache=cache, parents=parents))
-        return found
+        return found if cache.on_arrays else found.data
 
 
 def as_token_ids(ids: Any, vocabulary: int, what: str, owner: str = "Transformer") -> Any:

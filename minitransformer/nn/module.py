@@ -98,6 +98,14 @@ class Module:
                     if isinstance(part, Module):
                         yield from part._walk(f"{prefix}{name}.{i}.")
 
+    def parts(self) -> Iterator[Module]:
+        """Yield the module and every part of it."""
+        yield self
+        for value in vars(self).values():
+            for part in value if isinstance(value, list) else (value,):
+                if isinstance(part, Module):
+                    yield from part.parts()
+
     def parameters(self) -> list[Parameter]:
         """Return each parameter once."""
         return [parameter for _, parameter in self.named_parameters()]

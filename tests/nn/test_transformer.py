@@ -3,11 +3,12 @@
 import inspect
 import re
 import tracemalloc
+from copy import deepcopy
 from itertools import product
 
 import numpy as np
 import pytest
-from small_models import places, putting
+from small_models import places, putting, twice
 from toml_cases import cases_from_toml
 
 import minitransformer as mt
@@ -309,9 +310,38 @@ def test_decoding_in_steps_is_decoding_at_once(options, source):
     cache = model.new_cache(source)
     for t in range(3):
         assert cache.position == t
-        assert [len(stored) for stored in cache.target.values()] == [t] * min(t, 1) * len(model.decoder.layers)
+        assert [len(stored) for stored in cache.target] == [t] * min(t, 1) * len(model.decoder.layers)
         model.step(target[:, t : t + 1], cache)
-    assert [len(stored) for stored in cache.source.values()] == [5] * len(model.decoder.layers)
+    assert [len(stored) for stored in cache.source] == [5] * len(model.decoder.layers)
+
+
+def share_a_layer(model):
+    model.decoder.layers.append(model.decoder.layers[0])
+
+
+def replace_a_part(model):
+    class FeedForward(mt.nn.Module):  # by the methods of tensors, and a tensor made of their values
+        def __call__(self, x):
+            return mt.Tensor((x * 2).tanh().data) + x.var(axis=-1, keepdims=True)
+
+    model.decoder.layers[0].feed_forward = FeedForward()
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "rotary", "alibi"])
+@pytest.mark.parametrize("change", [share_a_layer, replace_a_part, twice])
+def test_a_changed_model_is_decoded_in_steps_too(change, positions):
+    model, target = model_of(positions=positions, d_k=4).eval(), np.array([[1, 5, 4, 3], [1, 2, 6, 6], [1, 3, 5, 2]])
+    change(model)
+    assert_close(in_steps(model, SOURCE, target), model(SOURCE, target).numpy())
+
+
+def test_a_copy_of_a_cache_goes_on_from_the_same_step():
+    model = model_of()
+    cache = model.new_cache(SOURCE)
+    model.step(TARGET[:, :1], cache)
+    other = deepcopy(cache)
+    expected = to_numpy(model.step(TARGET[:, 1:2], cache))
+    np.testing.assert_array_equal(to_numpy(model.step(TARGET[:, 1:2], other)), expected)
 
 
 @pytest.mark.parametrize("share", [True, "inputs", False])
