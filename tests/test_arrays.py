@@ -265,10 +265,15 @@ def test_asarray_takes_arrays_as_they_are():
 
 
 @pytest.mark.parametrize(
-    ("data", "found"), [([1j], "list of complex128"), ("text", "str of <U4"), (np.array([None]), "ndarray of object")]
+    ("data", "message"),
+    [
+        ([1j], "real numbers, found list of complex128"),
+        ("text", "expected numbers, found str of <U4"),
+        (np.array([None]), "expected numbers, found ndarray of object"),
+    ],
 )
-def test_asarray_refuses_what_is_no_number(data, found):
-    with pytest.raises(TypeError, match=f"expected numbers, found {found}"):
+def test_asarray_refuses_what_is_no_number(data, message):
+    with pytest.raises(TypeError, match=message):
         arrays.asarray(data)
 
 

@@ -24,7 +24,8 @@ def asarray(data: Any) -> Array:
             "use .filled(0), and a boolean mask of the entries that count"
         )
     if array.dtype.kind not in "fiub":
-        raise TypeError(f"expected numbers, found {type(data).__name__} of {array.dtype}")
+        kind = "real numbers" if array.dtype.kind == "c" else "numbers"
+        raise TypeError(f"expected {kind}, found {type(data).__name__} of {array.dtype}")
     return xp.asarray(array)
 
 

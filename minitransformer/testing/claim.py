@@ -205,8 +205,8 @@ class Claim(Measurement):
         except TypeError as error:
             if isinstance(case.adapter, Tensors):
                 error.add_note(
-                    "check: the function was called with tensors of minitransformer; if it takes NumPy arrays, give "
-                    "its backward pass: backward="
+                    f"{case.title}: the function was called with tensors of minitransformer; if it takes NumPy arrays, "
+                    "use mt.testing.check with its backward pass: backward="
                 )
             raise
         self._require_untouched([leaf for x in arguments for _, leaf in leaves(x)], case.inputs, "the function")

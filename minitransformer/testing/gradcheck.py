@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from minitransformer.arrays import to_numpy
-from minitransformer.autograd import Tensor
 from minitransformer.testing.adapters import Tensors
 from minitransformer.testing.case import Case, in_float64, is_float
 from minitransformer.testing.claim import Claim
@@ -25,7 +24,7 @@ GradientError = CheckError
 
 
 def gradcheck(
-    function: Callable[..., Tensor],
+    function: Callable[..., Any],
     inputs: Sequence[Any],
     *,
     names: Sequence[str] | None = None,
@@ -43,8 +42,8 @@ def gradcheck(
     Parameters
     ----------
     function : callable
-        A function of tensors that returns a tensor; an ``Operation`` is one. It must be deterministic: if it draws from
-        its own generator, it has to seed it on each call.
+        A function of tensors that returns a tensor, or a tuple, list or dict of them; an ``Operation`` is one. It must
+        be deterministic: if it draws from its own generator, it has to seed it on each call.
     inputs : sequence of array or other
         The arguments of the function. Gradients of floating-point arrays are checked, in float64; other arguments are
         passed on unchanged, random generators as copies, so that all calls draw the same numbers. Infinite entries

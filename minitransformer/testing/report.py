@@ -108,10 +108,10 @@ def shortfall(power: Power | None, detects: float | None) -> str:
     """Return why a check does not find errors as small as ``detects``; empty if it does, or need not."""
     if detects is None or (power is not None and max(power.one, power.together) <= detects):
         return ""
-    missed = "the gradient is zero, so none is relative to it" if power is None else f"here it is the {power}"
+    missed = "the gradient is zero, so no error is relative to it" if power is None else str(power)
     return (
-        f"detects={detects:g} asks for a smaller error: {missed}; give inputs at which the function changes more, or "
-        "move more entries"
+        f"detects={detects:g} asks for a smaller error than this check can find ({missed}); give inputs at which the "
+        "function changes more, or move more entries"
     )
 
 

@@ -244,7 +244,7 @@ def test_a_step_of_the_optimiser_between_the_passes_is_noticed():
 
 @pytest.mark.parametrize("data", ["text", ["a"], [None], 1j, [object()]])
 def test_only_numbers_are_data(data):
-    with pytest.raises(TypeError, match="expected numbers, found"):
+    with pytest.raises(TypeError, match="numbers, found"):
         mt.Tensor(data)
 
 

@@ -64,6 +64,15 @@ def test_functions_of_tensors(monkeypatch):
     assert "backward=" in error.value.__notes__[0]
 
 
+def test_gradcheck_of_a_function_of_arrays_names_the_check_that_takes_one():
+    with pytest.raises(ValueError, match=r"testing\.check.*backward="):
+        mt.testing.gradcheck(lambda x: x.data, [X])
+    with pytest.raises(TypeError) as error:
+        mt.testing.gradcheck(np.sin, [X])
+    assert error.value.__notes__[0].startswith("gradcheck of sin")
+    assert "testing.check" in error.value.__notes__[0]
+
+
 # --- what a user may hand over by mistake
 
 

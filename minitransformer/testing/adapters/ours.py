@@ -100,7 +100,7 @@ class Tensors(Adapter):
             if not isinstance(output, Tensor):
                 raise Malformed(
                     f"the value is of type {type(output).__name__}, without a graph; for a function of plain arrays, "
-                    "give its backward pass: backward="
+                    "use mt.testing.check with its backward pass: backward="
                 )
             if output.requires_grad:
                 forbid_writing(output)
