@@ -640,6 +640,9 @@ def test_a_folder_that_would_not_be_used_is_refused(own_run, tmp_path, capsys):
     for words in (["translate", str(out), "--", "one"], ["resume", str(out)]):
         status, _, error = run(capsys, *words[:2], "--with", "nowhere", *words[2:])
         assert (status, "there is no folder nowhere" in error) == (2, True)
+    nowhere = out.with_name("nowhere")
+    for words in (["translate", str(nowhere), "--with", str(own), "--", "one"], ["evaluate", str(nowhere)]):
+        assert f"there is no run folder {nowhere}" in run(capsys, *words)[2]
     (out / "parts.json").unlink()
     status, _, error = run(capsys, "translate", str(out), "--with", str(own), "--", "one")
     assert (status, "--with has no effect" in error) == (2, True)

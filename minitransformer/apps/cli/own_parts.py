@@ -196,7 +196,7 @@ def parts_of_run(args: argparse.Namespace, needed: bool) -> AbstractContextManag
         raise UsageError(f"the run in {args.run} has parts of your own, which work in one process; leave out mpiexec")
     own = _folder(args) if hasattr(args, "own") else None
     if kept is None:
-        if own:
+        if own and Path(args.run).exists():  # otherwise the command says that there is no run
             raise UsageError(f"--with has no effect: no part of the run in {args.run} is your own; leave it out")
         return nullcontext()
 
