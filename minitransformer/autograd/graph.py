@@ -106,6 +106,8 @@ _recording = _Recording()
 def watching_operations(watch: Watching) -> Iterator[None]:
     """Call a hook after each operation and elementary rule that runs inside the ``with`` block, in this thread.
 
+    `on_arrays` leaves it out, so it sees nothing of ``Model.step``.
+
     Parameters
     ----------
     watch : callable
@@ -158,7 +160,8 @@ class no_grad:
 class on_arrays(no_grad):
     """Compute on arrays: inside ``with on_arrays():`` operations record no graph and return arrays, not tensors.
 
-    A step of decoding computes so little that making its tensors would take a third of the time.
+    A step of decoding computes so little that making its tensors would take a third of the time. Results lack the
+    methods of tensors, so code inside calls functions: ``mt.relu(x)``, not ``x.relu()``. No hook is called.
     """
 
     def __enter__(self) -> None:

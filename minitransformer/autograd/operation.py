@@ -68,7 +68,10 @@ class Operation:
         self.__doc__ = inspect.getdoc(forward) or self.__doc__
 
     def __call__(self, *inputs: Any, **options: Any) -> Tensor:
-        """Run the forward pass; if an input requires a gradient, record a node with the backward pass."""
+        """Run the forward pass; if an input requires a gradient, record a node with the backward pass.
+
+        Inside `on_arrays` the value is returned as an array.
+        """
         if _recording.arrays:
             return self.forward(*[x._data if isinstance(x, Tensor) else x for x in inputs], **options)[0]
         if options and any(isinstance(value, list) or hasattr(value, "dtype") for value in options.values()):

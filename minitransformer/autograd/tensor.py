@@ -36,7 +36,7 @@ def make_tensor(
 ) -> Tensor:
     """Return the tensor of an operation's value, with a node if an input requires a gradient.
 
-    The operation is an `Operation` or the name of a rule.
+    The operation is an `Operation` or the name of a rule. Inside `on_arrays` the value itself is returned.
     """
     # NumPy turns arrays without axes into scalars; a tensor always holds an array.
     value = value if isinstance(value, xp.ndarray) else asarray(value)
@@ -366,12 +366,12 @@ class Tensor:
     def var(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
         """Return the mean squared distance from the mean over an axis, several, or all: the divisor is n, not n - 1."""
         centred = self - Tensor.mean(self, axis, keepdims=True)
-        return (centred * centred).mean(axis, keepdims)
+        return Tensor.mean(centred * centred, axis, keepdims)
 
     def std(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
         """Return the square root of ``var``; where all entries are equal the gradient is zero, as that of ``norm``."""
         centred = self - Tensor.mean(self, axis, keepdims=True)
-        length = centred.norm(axis, keepdims)
+        length = Tensor.norm(centred, axis, keepdims)
         return length / (centred.size / max(length.size, 1)) ** 0.5
 
     def cumsum(self, axis: int | None = None) -> Tensor:

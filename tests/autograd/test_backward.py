@@ -218,8 +218,9 @@ def test_operations_and_rules_on_arrays_return_arrays():
         assert not mt.is_recording()
         with mt.no_grad():
             found = [mt.ops.linear(x, x.T), mt.ops.linear(y, y.T), x * y + 1, x.sum(), mt.concatenate([x, x])]
+            found += [mt.var(x * 2, -1), mt.std(y, -1)]
     assert mt.is_recording()
-    expected = [[[5.0]], [[25.0]], [[4.0, 9.0]], 3.0, [[1.0, 2.0], [1.0, 2.0]]]
+    expected = [[[5.0]], [[25.0]], [[4.0, 9.0]], 3.0, [[1.0, 2.0], [1.0, 2.0]], [1.0], [0.5]]
     for one, values in zip(found, expected, strict=True):
         assert type(one) is type(y)
         np.testing.assert_array_equal(to_numpy(one), values)
