@@ -41,7 +41,7 @@ class Sum(Gradient):
     micro_batches : sequence of Gradient
         At least one.
     factor : array, shape (), optional
-        The factor of the sum; see `clip`.
+        The factor of the sum; see `clip_gradient`.
     """
 
     def __init__(self, micro_batches: Sequence[Gradient], factor: Array | None = None) -> None:
