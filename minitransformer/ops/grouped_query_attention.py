@@ -33,11 +33,11 @@ from minitransformer.autograd import Operation, Tensor
 from minitransformer.ops.heads import (
     Sizes,
     by_head,
-    composed_output,
-    composed_project,
     heads,
     project,
     project_backward,
+    reference_output,
+    reference_project,
     sizes_of,
 )
 from minitransformer.ops.linear import affine
@@ -213,13 +213,13 @@ def reference(
 ) -> Tensor:
     """Return the same function in elementary operations, all queries at once."""
     sizes = check(x, memory, w_in, w_out, b_in, b_out, n_heads, n_kv_heads, rotate)
-    q, k, v = composed_project(x, memory, w_in, b_in, sizes)
+    q, k, v = reference_project(x, memory, w_in, b_in, sizes)
     if rotate:
         rotation = rotate if isinstance(rotate, Rotation) else PAPER
         q, k = (reference_rotary(part, rotation=rotation) for part in (q, k))
     head = [h * n_kv_heads // n_heads for h in range(n_heads)]
     y = reference_attention(q, k[:, head], v[:, head], mask, causal, block_size, bias)
-    return composed_output(y, w_out, b_out)
+    return reference_output(y, w_out, b_out)
 
 
 grouped_query_attention = Operation(forward, backward, reference=reference)

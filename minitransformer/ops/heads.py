@@ -73,7 +73,7 @@ def heads(x: Array, n_heads: int) -> Array:
     return x.reshape(*x.shape[:-1], n_heads, x.shape[-1] // n_heads).swapaxes(-2, -3)
 
 
-def composed_project(
+def reference_project(
     x: Tensor, memory: Tensor | None, w_in: Tensor, b_in: Tensor | None, sizes: Sizes
 ) -> tuple[Tensor, ...]:
     """Return q, k and v by head, in elementary operations."""
@@ -87,7 +87,7 @@ def composed_project(
     return tuple(parts)
 
 
-def composed_output(heads: Tensor, w_out: Tensor, b_out: Tensor | None) -> Tensor:
+def reference_output(heads: Tensor, w_out: Tensor, b_out: Tensor | None) -> Tensor:
     """Return the output of heads, in elementary operations: (B, H, Tq, Dv) -> (B, Tq, D)."""
     n, _, length, _ = heads.shape
     y = heads.swapaxes(-2, -3).reshape(n, length, w_out.shape[0]) @ w_out

@@ -37,11 +37,11 @@ from minitransformer.autograd import Operation, Tensor
 from minitransformer.ops.heads import (
     Sizes,
     by_head,
-    composed_output,
-    composed_project,
     heads,
     project,
     project_backward,
+    reference_output,
+    reference_project,
     sizes_of,
 )
 from minitransformer.ops.linear import affine
@@ -181,8 +181,8 @@ def reference(
 ) -> Tensor:
     """Return the same function in elementary operations, all queries at once."""
     sizes = check(x, memory, w_in, w_out, b_in, b_out, n_heads)
-    q, k, v = composed_project(x, memory, w_in, b_in, sizes)
-    return composed_output(reference_attention(q, k, v, mask, causal, block_size), w_out, b_out)
+    q, k, v = reference_project(x, memory, w_in, b_in, sizes)
+    return reference_output(reference_attention(q, k, v, mask, causal, block_size), w_out, b_out)
 
 
 multi_head_attention = Operation(forward, backward, reference=reference)

@@ -34,7 +34,7 @@ FLOAT32_LARGEST = 100.0
 MAX_ENTRIES = 64
 """How many entries of each input are moved one by one; larger inputs are also moved in random directions."""
 
-COMPOSED_ENTRIES = 4
+REFERENCE_ENTRIES = 4
 """How many entries of each input are moved in the reference implementation, which is the slowest."""
 
 
@@ -154,7 +154,7 @@ def prove(
     found = _check(case, "hand-written", operation, checks | {"detects": detects})
     hand_written = Way("hand-written against finite differences", _errors(found))
     # A few are enough: every entry is also compared with the hand-written gradient, which was checked above.
-    checks |= {"max_entries": COMPOSED_ENTRIES, "n_directions": 0}
+    checks |= {"max_entries": REFERENCE_ENTRIES, "n_directions": 0}
     reference = reference_numeric = None
     if operation.reference is not None:
         output, theirs = from_parts(case, result)
