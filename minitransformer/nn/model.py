@@ -108,8 +108,8 @@ class Model(Module):
     def step(self, tokens: Any, cache: Cache, parents: Any = None) -> Array:
         """Append a token to each sentence that is being written, and predict the next one.
 
-        This is ``decode`` with a cache, without a graph: on arrays, unless a part of the model is a class of your own,
-        which is called with tensors as in training. A sentence may have several hypotheses, W of them. Their number may
+        This is ``decode`` with a cache, without a graph: on arrays, unless a part of the model is your own, which
+        is called with tensors as in training. A sentence may have several hypotheses, W of them. Their number may
         change from step to step; then, or if their order has changed, ``parents`` gives the hypothesis that each one
         continues.
 
@@ -138,12 +138,18 @@ class Model(Module):
         tokens = as_token_ids(tokens, self.target_vocab, "target ids", type(self).__name__)
         memory: Any = cache.memory
         if cache.on_arrays is None:
-            cache.on_arrays = all(type(part).__module__.startswith("minitransformer.nn.") for part in self.parts())
+            cache.on_arrays = all(map(_runs_on_arrays, self.parts()))
         if not cache.on_arrays and memory is not None:
             memory = Tensor(memory)
         with on_arrays() if cache.on_arrays else no_grad():
             found: Any = self.logits(self.hidden(tokens, memory, cache.memory_mask, cache=cache, parents=parents))
         return found if cache.on_arrays else found.data
+
+
+def _runs_on_arrays(part: Module) -> bool:
+    """Return whether a part, with its methods, is of this package: such code calls no method of a tensor."""
+    has_functions = any(callable(value) and not isinstance(value, Module) for value in vars(part).values())
+    return type(part).__module__.startswith("minitransformer.nn.") and not has_functions
 
 
 def as_token_ids(ids: Any, vocabulary: int, what: str, owner: str = "Transformer") -> Any:

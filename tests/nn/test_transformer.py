@@ -327,8 +327,13 @@ def replace_a_part(model):
     model.decoder.layers[0].feed_forward = FeedForward()
 
 
+def replace_a_method(model):
+    logits = model.logits
+    model.logits = lambda hidden: 3 * (logits(hidden) / 3).tanh()
+
+
 @pytest.mark.parametrize("positions", ["sinusoidal", "rotary", "alibi"])
-@pytest.mark.parametrize("change", [share_a_layer, replace_a_part, twice])
+@pytest.mark.parametrize("change", [share_a_layer, replace_a_part, replace_a_method, twice])
 def test_a_changed_model_is_decoded_in_steps_too(change, positions):
     model, target = model_of(positions=positions, d_k=4).eval(), np.array([[1, 5, 4, 3], [1, 2, 6, 6], [1, 3, 5, 2]])
     change(model)
