@@ -21,6 +21,7 @@ LONGEST = 1000
 ADAPTERS = (*LIBRARIES, Tensors(), Plain(lambda: None))
 
 NUMPY = np.__file__.removesuffix("__init__.py")
+HERE = __file__.removesuffix("hidden.py")
 
 
 class Hidden:
@@ -119,7 +120,7 @@ def _attributes(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def where_not_finite(call: Callable[[], Any]) -> str:
-    """Return the first line, outside of NumPy, with a number that is not finite; empty if NumPy never warns of one."""
+    """Return the first line, of code that is not NumPy's, with a number that is not finite; empty if none is known."""
     with np.errstate(all="raise", under="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -129,6 +130,8 @@ def where_not_finite(call: Callable[[], Any]) -> str:
 
             places = traceback.extract_tb(error.__traceback__)
             place = [p for p in places if not p.filename.startswith(NUMPY)][-1]
+            if place.filename.startswith(HERE):  # a function without Python lines, such as np.exp
+                return ""
             words = f": {place.line}" if place.line else ""  # which Python does not know of what was typed
             return f"first in line {place.lineno} of {place.filename}, in {place.name}{words} ({error})"
         except Exception:  # another call of the same function succeeded: this one cannot help

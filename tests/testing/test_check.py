@@ -64,6 +64,11 @@ def test_functions_of_tensors(monkeypatch):
     assert "backward=" in error.value.__notes__[0]
 
 
+def test_no_line_of_the_checker_is_to_blame_for_infinity():
+    cause = examine(np.exp, inputs=[np.array([1.0, 1e3])], backward=lambda x, d_y: np.exp(x) * d_y).cause
+    assert cause == "the value is inf at [1]"
+
+
 def test_gradcheck_of_a_function_of_arrays_names_the_check_that_takes_one():
     with pytest.raises(ValueError, match=r"testing\.check.*backward="):
         mt.testing.gradcheck(lambda x: x.data, [X])
