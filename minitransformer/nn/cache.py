@@ -174,7 +174,7 @@ class Cache:
         parents = np.broadcast_to(np.arange(before), (n, before)) if parents is None else np.asarray(parents)
         if n != len(self._real) or parents.shape != shape:
             raise ValueError(
-                f"Transformer.step: found tokens of shape {shape} and parents of shape {parents.shape}, expected "
+                f"a step with a cache: found tokens of shape {shape} and parents of shape {parents.shape}, expected "
                 f"both of shape (B, W) with B = {len(self._real)}; without parents W stays {before}"
             )
         if width == before == 1 and self.seen is None:

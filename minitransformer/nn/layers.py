@@ -79,7 +79,8 @@ class MultiHeadAttention(Module):
             The attention weights (B, H, Tq, Tk) are appended to it. No gradient flows.
         cache : Cache, optional
             Keeps keys and values for the next step, and has those of earlier positions, which are attended to as well;
-            those of a memory are computed once. Then Tk counts all that are kept. No gradient flows.
+            those of a memory are computed once. Then Tk counts all that are kept. A step ends with its ``advance``. No
+            gradient flows.
 
         Returns
         -------
