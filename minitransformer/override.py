@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from threading import Lock, get_ident
 from typing import Any, NamedTuple
 
@@ -24,8 +25,8 @@ class _Value(NamedTuple):
     value: Any
     thread: int | None = None
     """The only thread that it is for; None for all."""
-    inherited: bool = False
-    """Whether the owner itself lacks it, and its class or a base class has it."""
+    restore: Callable[[], object] | None = None
+    """For the original value: gives the owner what it had, a static method too, or nothing if it inherits the value."""
 
 
 AFTER_USE: list[Callable[[bool], object]] = []
@@ -84,17 +85,18 @@ def in_use(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _original(owner: Any, name: str) -> _Value:
+    own = vars(owner)
     value = getattr(owner, name)  # raises an error if it is unknown
-    own = vars(owner)  # has a static method as it must be set again
-    return _Value(own[name]) if name in own else _Value(value, inherited=True)
+    restore = partial(setattr, owner, name, own[name]) if name in own else partial(delattr, owner, name)
+    return _Value(value, restore=restore)
 
 
 def _set(owner: Any, name: str, values: list[_Value]) -> None:
     _VALUES[id(owner), name] = values
     if len(values) == 1:
         del _VALUES[id(owner), name]
-        if values[0].inherited:
-            delattr(owner, name)
+        if values[0].restore is not None:
+            values[0].restore()
             return
     setattr(owner, name, values[0].value if values[0].thread is None else _by_thread(values))
 

@@ -99,7 +99,8 @@ def test_what_is_installed_waits_for_the_end_of_a_block(owner):
     assert owner.function is one
 
 
-def test_what_an_owner_inherits_is_inherited_again():
+@pytest.mark.parametrize("replace", [override, override_in_this_thread])
+def test_what_an_owner_inherits_is_inherited_again(replace):
     class Base:
         def method(self):
             return 1
@@ -108,15 +109,24 @@ def test_what_an_owner_inherits_is_inherited_again():
         def static(x):
             return x
 
+        @classmethod
+        def kind(cls):
+            return cls
+
     class Owner(Base):
         pass
 
     instance = Owner()
     for owner, name in ((Owner, "method"), (instance, "method"), (Base, "static")):
-        with override(owner, **{name: lambda *_: 2}):
+        with replace(owner, **{name: lambda *_: 2}):
             assert getattr(owner, name)(instance) == 2
     assert vars(instance) == {}
     assert "method" not in vars(Owner)
     assert instance.static(3) == 3
-    with override(Base, method=lambda self: 4):
+    with replace(Base, kind=lambda: 5):
+        assert Base.kind() == 5
+        if replace is override_in_this_thread:
+            assert in_another_thread(lambda: Base.kind()) is Base
+    assert Owner.kind() is Owner
+    with replace(Base, method=lambda self: 4):
         assert instance.method() == 4
