@@ -182,6 +182,7 @@ class Kept(SimpleNamespace):
 @cases_from_toml
 def test_what_is_said_of_the_parts_of_a_run(tmp_path, monkeypatch, capsys, size, library, kept, own, needed, said):
     (tmp_path / "mine").mkdir()
+    (tmp_path / "run").mkdir()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(own_parts, "backend", lambda: library)
     monkeypatch.setattr(own_parts.model, "read_record", lambda run: Kept(folder=kept) if kept else None)
