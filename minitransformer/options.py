@@ -144,10 +144,7 @@ class Options:
         """
         if not isinstance(values, Mapping):
             raise OptionError(f"found {type(values).__name__}, expected a table of options")
-        values = dict(values)
-        for old, name in cls.renamed.items():
-            if old in values and name not in values:
-                values[name] = values.pop(old)
+        values = cls.with_new_names(values)
         cls.check(values)
         declarations = cls.declarations()
         required = {name for name, declared in declarations.items() if not declared.metadata.get("added")}
@@ -156,6 +153,15 @@ class Options:
         own = {name: value for name, value in values.items() if not declarations[name].part}
         rest = {name: value for name, value in values.items() if declarations[name].part}
         return cls(**own).changed(**rest) if rest else cls(**own)
+
+    @classmethod
+    def with_new_names(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return these values with the names of today; a name of an earlier version stays beside the new one."""
+        values = dict(values)
+        for old, name in cls.renamed.items():
+            if old in values and name not in values:
+                values[name] = values.pop(old)
+        return values
 
     def __post_init__(self) -> None:
         self.check({name: getattr(self, name) for name, one in self.declarations().items() if not one.part})

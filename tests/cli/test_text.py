@@ -271,6 +271,20 @@ def test_a_recipe_and_a_run_folder_configure_and_options_win(files, run, tmp_pat
     assert all((first[name] == again[name]).all() for name in first)
 
 
+@pytest.mark.parametrize("form", ["a run folder", "a recipe"])
+def test_a_configuration_of_an_earlier_version_is_a_recipe(form, run, tmp_path):
+    """Its options may have earlier names."""
+    values = json.loads((run / "configuration.json").read_text())
+    del values["micro_batches"]
+    config = tmp_path / "configuration.json"
+    config.write_text(json.dumps(values | {"shares": 2}))
+    if form == "a recipe":
+        config = tmp_path / "recipe.toml"
+        config.write_text('task = "copy"\nshares = 2\nsteps = 1\nn_layers = 1\ntrain_pairs = 50\nheld_out = 20\n')
+    assert main(["train", "--config", str(config), "--out", str(tmp_path / "again")]) == 0
+    assert RunFolder(tmp_path / "again").configuration().training.micro_batches == 2
+
+
 def test_pronunciation(tmp_path, capsys):
     words = [f"{a}{b}" for a in "abcdefgh" for b in "ijklm"]
     write(tmp_path / "words.dict", [f"{word.upper()}  {word[0].upper()}H {word[1].upper()}1" for word in words])

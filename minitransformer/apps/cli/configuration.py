@@ -174,6 +174,7 @@ def _read(name: str) -> tuple[dict[str, Any], list[str]]:
     try:
         if not isinstance(values, dict):
             raise ValueError(f"found {type(values).__name__}")
+        values = Configuration.with_new_names(values)
         Configuration.check(values)
     except ValueError as error:
         raise ValueError(f"{path} is not a configuration: {error}") from error
