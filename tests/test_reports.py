@@ -10,24 +10,24 @@ from made_up import distinct
 from minitransformer.apps.measure import report, speed, tables
 from minitransformer.apps.measure.speed.workloads import Workload
 
-CARD = {
+GPU = {
     "flops": 5e9, "matmul": 4e13, "achieved": {"ours": 1e12, "eager": 2e13}, "share": {"ours": 0.025, "eager": 0.5},
 }  # fmt: skip
 
 
-def on_a_card():
+def on_a_gpu():
     """Return what measuring on a GPU would have found."""
     result = made_up.result(("toy",))
-    result["configurations"]["toy"]["card"] = CARD
+    result["configurations"]["toy"]["gpu"] = GPU
     ours, eager = (result["configurations"]["toy"]["programs"][name] for name in ("ours", "eager"))
-    ours["description"] = {"card": {"name": "a card", "memory": 8e10, "cupy": "14.0", "cuda": "13.2", "driver": "13.0"}}
-    eager |= {"description": {"version": "2.13.0", "device": "a card"}, "reserved": 5 * 10**8}
+    ours["description"] = {"gpu": {"name": "a GPU", "memory": 8e10, "cupy": "14.0", "cuda": "13.2", "driver": "13.0"}}
+    eager |= {"description": {"version": "2.13.0", "device": "a fake GPU"}, "reserved": 5 * 10**8}
     return result
 
 
 RESULTS = {
     "speed": (speed.speed_text, distinct(made_up.result(compiled=1.5))),
-    "on a card": (speed.speed_text, distinct(on_a_card())),
+    "on a GPU": (speed.speed_text, distinct(on_a_gpu())),
     "decoding": (speed.decoding_text, distinct(made_up.decoding(theirs=((3, 7, 5), (6, 7, 6))))),
     "decoding without PyTorch": (speed.decoding_text, made_up.decoding(eager=None)),
     "growth": (speed.growth_text, distinct(made_up.growth())),
@@ -120,7 +120,7 @@ def test_a_number_with_its_range():
     assert tables.between(0.5, -1, 2, "+.1f") == "+0.5 (-1.0 to +2.0)"
 
 
-@pytest.mark.parametrize("name", ["speed", "on a card"])
+@pytest.mark.parametrize("name", ["speed", "on a GPU"])
 def test_times_of_a_step(name):
     text, result = RESULTS[name]
     said = text(result)
@@ -137,7 +137,7 @@ def test_times_of_a_step(name):
             speed = workload.batch * workload.length / program["median"]
             peak = [program["peak"]] if program["peak"] else []
             assert row(part, program["label"]) == near(program["median"], *ratio(key, program), speed, *peak, rel=0.01)
-        if "card" not in found:
+        if "gpu" not in found:
             account = found["anatomy"]
             for kind, share in account["shares"].items():
                 assert row(part, kind) == near(share * account["alone"], share, rel=0.01, abs=6e-4)
@@ -149,10 +149,10 @@ def test_times_of_a_step(name):
             rates = account["flops"], account["ceiling"], ideal, account["achieved"], account["share_of_ceiling"]
             assert figures(sentences(part).partition("products: ")[2]) == near(*rates, rel=0.02)
         else:
-            card, reserved = found["card"], found["programs"]["eager"]["reserved"]
-            pairs = [card[of][one] for one in ("ours", "eager") for of in ("achieved", "share")]
+            gpu, reserved = found["gpu"], found["programs"]["eager"]["reserved"]
+            pairs = [gpu[of][one] for one in ("ours", "eager") for of in ("achieved", "share")]
             numbers = figures(sentences(part).partition("products: ")[2])
-            assert numbers == near(card["flops"], card["matmul"], *pairs, reserved, rel=0.03)
+            assert numbers == near(gpu["flops"], gpu["matmul"], *pairs, reserved, rel=0.03)
 
 
 @pytest.mark.parametrize("name", ["decoding", "decoding without PyTorch"])

@@ -56,8 +56,8 @@ def test_the_products_of_a_step_are_those_that_a_step_does():
 @pytest.mark.usefixtures("fake_cupy_in_use")
 def test_a_block_waits_before_and_after_and_reads_nothing_in_between():
     with gpu.prepare_ours(TINY) as (turn, description):
-        assert description["card"]["name"] == "a fake GPU"
-        assert description["card"]["cuda"] == "13.2"
+        assert description["gpu"]["name"] == "a fake GPU"
+        assert description["gpu"]["cuda"] == "13.2"
         assert description["matmul"] > 0
         waits = Device.waits
         with log.host_copies() as copies:
@@ -130,7 +130,7 @@ def test_from_the_first_word_to_the_figures(monkeypatch, tmp_path, capsys, side)
     ours = found["programs"]["ours"]
     assert ours["failed"] is None
     assert [len(seconds) for seconds in ours["seconds"]] == [1, 1]
-    assert found["card"]["flops"] == TINY.flops
+    assert found["gpu"]["flops"] == TINY.flops
     if side == "alone":
         assert found["programs"].keys() == {"ours"}
     elif HAS_TORCH:

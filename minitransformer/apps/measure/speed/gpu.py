@@ -53,7 +53,7 @@ def prepare_ours(workload: Workload) -> Iterator[Program]:
     _block(step, synchronize, WARM_UP)
     yield (
         lambda times: _block(step, synchronize, times) | {"peak": device_memory()},
-        {"workers": 1, "card": device(), "matmul": rate},
+        {"workers": 1, "gpu": device(), "matmul": rate},
     )
 
 

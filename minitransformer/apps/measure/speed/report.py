@@ -36,10 +36,10 @@ def header(result: dict[str, Any]) -> str:
         f"Python {m['python']}",
         f"NumPy {m['numpy']} with {m['blas']}",
     ]
-    card = next((description["card"] for description in described if "card" in description), None)
-    if card:
-        parts.append(f"CuPy {card['cupy']}, CUDA {card['cuda']}, driver {card['driver']}")
-        parts.insert(0, f"{card['name']}, {card['memory'] / 1e9:.0f} GB")
+    gpu = next((description["gpu"] for description in described if "gpu" in description), None)
+    if gpu:
+        parts.append(f"CuPy {gpu['cupy']}, CUDA {gpu['cuda']}, driver {gpu['driver']}")
+        parts.insert(0, f"{gpu['name']}, {gpu['memory'] / 1e9:.0f} GB")
     if torch:
         parts.append(f"PyTorch {torch['version']} on {torch.get('device') or str(torch['threads']) + ' threads'}")
     if m["variables"]:
@@ -52,9 +52,9 @@ def header(result: dict[str, Any]) -> str:
 
 def speed_text(result: dict[str, Any]) -> str:
     """Return the report on what ``measure_speed`` found."""
-    on_a_card = any("card" in configuration for configuration in result["configurations"].values())
+    on_a_gpu = any("gpu" in configuration for configuration in result["configurations"].values())
     words = say("speed", rounds=counted(result["rounds"], "rounds"))
-    parts = [header(result), f"{words}\n{say('on a GPU' if on_a_card else 'on the CPU')}"]
+    parts = [header(result), f"{words}\n{say('on a GPU' if on_a_gpu else 'on the CPU')}"]
     programs = [p for c in result["configurations"].values() for n, p in c["programs"].items() if n != "ours"]
     if any(p["failed"] is None for p in programs):
         parts.append(say("more"))
@@ -66,7 +66,7 @@ def speed_text(result: dict[str, Any]) -> str:
             f"{name}: {workload}",
             *_programs(configuration["programs"], ["", "step", "times ours"], columns),
             "",
-            *(_on_the_card(configuration) if "card" in configuration else _anatomy(configuration["anatomy"])),
+            *(_on_the_gpu(configuration) if "gpu" in configuration else _anatomy(configuration["anatomy"])),
         ]
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
@@ -108,8 +108,8 @@ def _amount(number: float) -> str:
     return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
 
 
-def _on_the_card(configuration: dict[str, Any]) -> list[str]:
-    found, programs = configuration["card"], configuration["programs"]
+def _on_the_gpu(configuration: dict[str, Any]) -> list[str]:
+    found, programs = configuration["gpu"], configuration["programs"]
     words = f"matrix products: {_amount(found['flops'] / 1e9)} GFLOP a step"
     if found["matmul"] is not None:
         words += f"; one large one alone runs at {_amount(found['matmul'] / 1e12)} TFLOP/s here"

@@ -49,7 +49,7 @@ def measure_speed(
         outcomes = take_turns(entrants, rounds, tell_of)
         found = {"sizes": workload.flat(), "programs": compare(outcomes)}
         if backend() != "numpy":
-            found["card"] = compare_with_rate(found["programs"], workload)
+            found["gpu"] = compare_with_rate(found["programs"], workload)
         else:
             inside = take_turns(
                 [Entrant("anatomy", "the account", command("anatomy", workload, workers))],
