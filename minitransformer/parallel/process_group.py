@@ -124,7 +124,7 @@ class MPI:
         try:
             self._mpi = import_module("mpi4py.MPI")
         except (ImportError, RuntimeError) as error:  # a RuntimeError where there is no MPI library
-            raise MissingExtraError(f"several processes ({error})", "mpi4py with an MPI library", "mpi") from error
+            raise MissingExtraError(f"work over MPI ({error})", "mpi4py with an MPI library", "mpi") from error
         self._world = self._mpi.COMM_WORLD
         self.rank, self.size = self._world.rank, self._world.size
         self.local_rank = self._world.Split_type(self._mpi.COMM_TYPE_SHARED).rank

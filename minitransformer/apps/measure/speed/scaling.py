@@ -34,7 +34,7 @@ def find_mpiexec() -> list[str]:
     beside = Path(sys.executable).parent
     found = shutil.which("mpiexec", path=beside) or shutil.which("mpiexec")  # with .exe on Windows
     if found is None or find_spec("mpi4py") is None:
-        raise MissingExtraError("measure speed --processes", "mpi4py with mpiexec", "mpi")
+        raise MissingExtraError("--processes", "mpi4py with mpiexec", "mpi")
     # by default Open MPI refuses more processes than cores
     return [found, *(["--oversubscribe"] if Path(found).with_name("ompi_info").exists() else [])]
 
