@@ -128,7 +128,7 @@ def test_mpi_is_imported_only_where_it_is_asked_for(monkeypatch):
     monkeypatch.setattr(process_group, "import_module", fail)
     assert start() is SINGLE_PROCESS
     with pytest.raises(
-        MissingExtraError, match=r"^several processes \(mpi4py\.MPI\) needs .* mpi4py with an MPI library, .*mpi\]"
+        MissingExtraError, match=r"^work over MPI \(mpi4py\.MPI\) needs .* mpi4py with an MPI library, .*mpi\]"
     ):
         start("mpi")
 
