@@ -230,7 +230,7 @@ def test_it_is_looked_at_trained_on_and_written_for_transformers(tmp_path, capsy
     shown = sample(last.model, np.zeros((1, 0), int), 20, SamplingOptions(temperature=0.8), rng, forbidden=[3])
     shown = "".join(last.target.stream([], [int(i) for (i,) in islice(shown, 160)]))
     assert shown.replace("\n", "") in capsys.readouterr().out.replace("\n  | ", "")
-    assert main(["heads", on, "--pairs", "8"]) == 0
+    assert main(["measure", "heads", on, "--pairs", "8"]) == 0
     assert main(["export", on, "--to", "huggingface", "--out", there]) == 0
     assert ("note: config.json says that a text has at most 20 tokens" in capsys.readouterr().out) == (name != "gpt2")
     first, adapted = mt.load(run), mt.load(on)
