@@ -20,7 +20,6 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from minitransformer.arrays import Array, RowsGenerator, backend, blas
-from minitransformer.console import counted
 from minitransformer.data import PAD
 from minitransformer.gradients.sums import Flat, Sum
 from minitransformer.nn import Model
@@ -80,8 +79,8 @@ def check_micro_batches(micro_batches: int, group: ProcessGroup) -> None:
         raise ValueError(f"micro_batches must be at least 1, found {micro_batches}")
     if micro_batches < group.size:
         raise OptionError(
-            f"found {counted(micro_batches, 'micro-batches')} for {group.size} processes, expected at least one for "
-            "each; start fewer processes, or start a run with more micro-batches",
+            f"micro_batches must be at least {group.size}, one for each process, found {micro_batches}; start fewer "
+            "processes, or a run with more micro-batches",
             "micro_batches",
         )
 

@@ -247,7 +247,7 @@ def test_the_bytes_that_are_measured_are_those_of_the_theory(monkeypatch):
     tiny = Workload().changed(d_model=32, n_heads=2, n_layers=1, d_ff=400, vocabulary=11, batch=4, length=5)
     monkeypatch.setitem(CONFIGURATIONS, "toy", tiny)
     programs = measure_processes(["toy"], 1, False, lambda what: None, [2])["configurations"]["toy"]["programs"]
-    assert programs.keys() == {"ours", "micro_batches-1", "micro_batches-2", "processes-2", "processes-2-slow"}
+    assert programs.keys() == {"ours", "alone-1", "alone-2", "processes-2", "processes-2-slow"}
     for name, program in programs.items():
         assert program["failed"] is None, name
     for name in ("processes-2", "processes-2-slow"):

@@ -81,7 +81,7 @@ def test_a_model_smaller_than_the_processes_slices():
 
 
 def test_fewer_shares_than_processes_are_refused():
-    with pytest.raises(ValueError, match="found 4 micro-batches for 5 processes, expected at least one for each"):
+    with pytest.raises(ValueError, match="micro_batches must be at least 5, one for each process, found 4"):
         run_together(5, train)
 
 
