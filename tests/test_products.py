@@ -10,7 +10,9 @@ from fake_cupy.device_array import wrap
 from fake_cupy.library import cupy
 
 from minitransformer import arrays
+from minitransformer.arrays import products
 from minitransformer.arrays.products import COMPUTE_TYPE_TF32, batched_matmul
+from minitransformer.ops import feed_forward, linear
 
 HEADS = (3, 5, 2, 4)  # (B, T, H, Dk), from which heads are cut
 
@@ -148,6 +150,34 @@ def test_an_out_that_is_transposed_is_written_without_a_copy(monkeypatch):
     monkeypatch.setattr(cupy, "array", lambda *_, **__: pytest.fail("an array was copied"))
     batched_matmul(cupy, device(x), device(y), device(out))
     np.testing.assert_allclose(out, np.matmul(x, y), rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_without_blas_two_matrices_are_multiplied_by_einsum(monkeypatch, dtype):
+    rng = np.random.default_rng(0)
+    x, y, batch = (rng.standard_normal(shape).astype(dtype) for shape in ((3, 4), (5, 4), (2, 4, 3)))
+    expected = [x @ y.T, 3 * (x @ y.T), batch @ x]
+    monkeypatch.setattr(products, "WITHOUT_BLAS", True)
+    calls, einsum = [], np.einsum
+    monkeypatch.setattr(np, "einsum", lambda *inputs, **options: calls.append(inputs[0]) or einsum(*inputs, **options))
+    out = np.empty((5, 3), dtype=dtype).T
+    found = [arrays.matmul(x, y.T, out=out), arrays.matmul(x, y.T, scale=3.0), arrays.matmul(batch, x)]
+    assert found[0] is out
+    assert len(calls) == 2
+    for one, right in zip(found, expected, strict=True):
+        assert one.dtype == dtype
+        np.testing.assert_allclose(one, right, rtol=1e-5)
+
+
+@pytest.mark.numpy_only("BLAS is NumPy's")
+def test_linear_layers_do_not_need_blas(monkeypatch):
+    monkeypatch.setattr(products, "WITHOUT_BLAS", True)
+    monkeypatch.setattr(np, "matmul", lambda *_, **__: pytest.fail("BLAS was called"))
+    rng = np.random.default_rng(0)
+    x, w1, b1, w2, b2 = (rng.standard_normal(shape) for shape in ((2, 3, 4), (4, 5), 5, (5, 4), 4))
+    for operation, inputs in ((linear, (x, w1, b1)), (feed_forward, (x, w1, b1, w2, b2))):
+        y, saved = operation.forward(*inputs)
+        assert [d.shape for d in operation.backward(saved, y)] == [np.shape(one) for one in inputs]
 
 
 def test_nothing_to_multiply():

@@ -12,6 +12,7 @@ y`` it computes ``outᵀ = yᵀ xᵀ``.
 
 from __future__ import annotations
 
+import sys
 from itertools import product
 from math import prod
 from typing import Any, NamedTuple
@@ -21,6 +22,8 @@ import numpy as np
 from minitransformer.arrays.memory import cache_slices
 from minitransformer.arrays.namespace import Array, xp
 
+WITHOUT_BLAS = sys.platform == "emscripten"
+"""Whether NumPy has no BLAS, as in a browser: there `einsum` multiplies two matrices up to four times as fast."""
 TYPES = {"float32": (0, 68), "float64": (1, 70)}
 """For each element type, the codes of CUDA_R_32F or _64F and of CUBLAS_COMPUTE_32F or _64F."""
 CUBLAS_COMPUTE_32F_FAST_TF32 = 77
@@ -39,7 +42,7 @@ class _Matrix(NamedTuple):
 
 
 def matmul(x: Array, y: Array, out: Array | None = None, scale: float = 1.0) -> Array:
-    """Return ``scale * x @ y``, on a GPU without copying operands that are not contiguous.
+    """Return ``scale * x @ y``, on a GPU without copying operands that are not contiguous, in a browser without BLAS.
 
     Parameters
     ----------
@@ -59,7 +62,10 @@ def matmul(x: Array, y: Array, out: Array | None = None, scale: float = 1.0) -> 
         alike = alike and (out is None or (out.shape == (*x.shape[:-1], y.shape[-1]) and out.dtype == x.dtype))
         if alike and x.dtype.name in TYPES:
             return batched_matmul(vars(xp)["_library"], x, y, out, scale)
-    result = xp.matmul(x, y, out=out)
+    if WITHOUT_BLAS and x.ndim == y.ndim == 2:
+        result = np.einsum("mk,kn->mn", x, y, out=out)
+    else:
+        result = xp.matmul(x, y, out=out)
     if scale != 1:
         result *= scale
     return result

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from minitransformer.arrays import Array, Shapes, relu_in_place, xp
+from minitransformer.arrays import Array, Shapes, matmul, relu_in_place, xp
 from minitransformer.autograd import Operation, Tensor
 from minitransformer.ops.linear import affine, rows
 
@@ -75,16 +75,16 @@ def backward(saved: Any, d_y: Array, needs: tuple[bool, ...] = (True,) * 5) -> t
     x, hidden, w1, w2 = saved
     d_rows = rows(d_y)
     # (3) y = hidden @ w2 + b2
-    d_hidden = (d_rows @ w2.T).reshape(hidden.shape)  # (8)
-    d_w2 = rows(hidden).T @ d_rows if needs[3] else None
+    d_hidden = matmul(d_rows, w2.T).reshape(hidden.shape)  # (8)
+    d_w2 = matmul(rows(hidden).T, d_rows) if needs[3] else None
     d_b2 = d_rows.sum(axis=0)
     # (2) hidden = max(0, a)
     # xp.where would also stop an infinite d_hidden, but takes ten times as long
     d_a = xp.multiply(d_hidden, hidden > 0, out=d_hidden)  # (9)
     # (1) a = x @ w1 + b1
     d_a_rows = rows(d_a)
-    d_x = (d_a_rows @ w1.T).reshape(x.shape) if needs[0] else None  # (10)
-    d_w1 = rows(x).T @ d_a_rows if needs[1] else None
+    d_x = matmul(d_a_rows, w1.T).reshape(x.shape) if needs[0] else None  # (10)
+    d_w1 = matmul(rows(x).T, d_a_rows) if needs[1] else None
     d_b1 = d_a_rows.sum(axis=0)
     return d_x, d_w1, d_b1, d_w2, d_b2
 

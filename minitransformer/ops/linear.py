@@ -19,7 +19,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from minitransformer.arrays import Array, Shapes, xp
+from minitransformer.arrays import Array, Shapes, matmul, xp
 from minitransformer.autograd import Operation, Tensor
 
 
@@ -31,7 +31,7 @@ def rows(x: Array) -> Array:
 def affine(x: Array, weight: Array, bias: Array | None) -> Array:
     """Return ``x @ weight + bias``, unchecked: (..., D_in) -> (..., D_out)."""
     # One product of two matrices; (..., D_in) @ (D_in, D_out) would be many small ones.
-    y = rows(x) @ weight
+    y = matmul(rows(x), weight)
     if bias is not None:
         y += bias
     return y.reshape(*x.shape[:-1], weight.shape[1])
@@ -82,9 +82,9 @@ def backward(saved: Any, d_y: Array, needs: tuple[bool, ...] = (True, True)) -> 
     x, weight, has_bias = saved
     d_rows = rows(d_y)
     # (1) y = x @ weight + bias
-    d_x = (d_rows @ weight.T).reshape(x.shape) if needs[0] else None  # (7)
+    d_x = matmul(d_rows, weight.T).reshape(x.shape) if needs[0] else None  # (7)
     # empty_like keeps the memory order: a transposed embedding has a transposed gradient.
-    d_weight = xp.matmul(rows(x).T, d_rows, out=xp.empty_like(weight)) if needs[1] else None  # (8)
+    d_weight = matmul(rows(x).T, d_rows, out=xp.empty_like(weight)) if needs[1] else None  # (8)
     d_bias = d_rows.sum(axis=0) if has_bias else None  # (9)
     return d_x, d_weight, d_bias
 
