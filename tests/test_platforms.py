@@ -200,7 +200,7 @@ print(*failed)
 def test_what_a_browsers_python_lacks_is_imported_where_it_is_used():
     """It has no extension modules of other packages, no terminal and no processes; pictures and draws need packages."""
     missing = ["safetensors", "filelock", "tqdm", "matplotlib", "hypothesis", "num2words", "sacrebleu", "lzma", "fcntl"]
-    missing += ["termios", "tty", "resource", "sqlite3", "ssl", "curses", "pwd"]
+    missing += ["threadpoolctl", "termios", "tty", "resource", "sqlite3", "ssl", "curses", "pwd"]
     found = subprocess.run(
         [sys.executable, "-c", IMPORT_ALL, *missing], check=True, capture_output=True, encoding="utf-8"
     )

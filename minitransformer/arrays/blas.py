@@ -9,9 +9,9 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 _processes = 1
 """How many processes divide the cores."""
@@ -35,8 +35,10 @@ def divided_cores(processes: int) -> Iterator[None]:
 
 
 @lru_cache(maxsize=1)
-def _libraries() -> ThreadpoolController:
+def _libraries() -> Any:
     """Return the BLAS libraries of this process, which NumPy has loaded."""
+    from threadpoolctl import ThreadpoolController
+
     return ThreadpoolController().select(user_api="blas")
 
 

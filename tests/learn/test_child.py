@@ -9,6 +9,7 @@ import sysconfig
 import threading
 import time
 
+import numpy as np
 import pytest
 from toml_cases import cases_from_toml
 
@@ -115,6 +116,21 @@ def test_where_processes_cannot_fork(judge, monkeypatch):
     """As on Windows and macOS."""
     monkeypatch.setattr(child, "CONTEXT", multiprocessing.get_context("spawn"))
     assert judge(EXERCISE.solution)[0].right
+
+
+@pytest.mark.parametrize("ending", ["", "import sys\nsys.exit()", "raise KeyboardInterrupt", "1 / 0"])
+def test_without_processes_the_code_runs_in_this_one(judge, monkeypatch, ending):
+    text = f"import os, numpy as np\n{EXERCISE.solution}\nnp.seterr(all='raise')\n"
+    text += f"os.environ['RUNS_IN'] = str(os.getpid())\n{ending}\n"
+    here, apart = judge(text)[0], judge_apart(EXERCISE, text.encode(), seconds=20)
+    monkeypatch.setenv("RUNS_IN", "")
+    monkeypatch.setattr(child, "HAS_PROCESSES", False)
+    monkeypatch.setattr(child, "CONTEXT", None)
+    before = np.geterr()
+    assert judge(text)[0] == here
+    assert judge_apart(EXERCISE, text.encode(), seconds=20).words == apart.words
+    assert os.environ["RUNS_IN"] == str(os.getpid())
+    assert np.geterr() == before
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="counts the threads in /proc")

@@ -6,6 +6,8 @@ starts anew, in about half a second, because the matrix products of macOS do not
 ``faulthandler`` writes down which line is running, every few seconds and when Python crashes. It needs no help from the
 interpreter, so a line is found inside one long call of C code too. A signal interrupts the code for it: a thread beside
 the code would read the stack while it changes, which crashes Python now and then. Windows has only that way.
+
+A browser's Python has no processes. There the code runs in this one, without limits: the page ends its worker.
 """
 
 from __future__ import annotations
@@ -28,9 +30,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, TextIO
 
+import numpy as np
+
 from minitransformer.apps.learn.bank import Exercise
 from minitransformer.apps.learn.referee import Verdict, explain, judge_file
-from minitransformer.arrays import blas, use
+from minitransformer.arrays import blas, use, using
 from minitransformer.console import accept_all_characters
 from minitransformer.files import FileError, read_file, reason
 
@@ -38,6 +42,8 @@ if sys.platform == "linux":
     CONTEXT = multiprocessing.get_context("fork")
 else:
     CONTEXT = multiprocessing.get_context("spawn")
+HAS_PROCESSES = sys.platform != "emscripten"
+"""Whether a learner's code runs in a child process; where it does not, the caller limits its time."""
 LOOK = 0.05
 """How long to wait for a result before looking at the clock and the file again, in seconds."""
 MEMORY = 2 * 2**30
@@ -85,7 +91,7 @@ def judge_in_child(
     seconds: float = Limits().seconds,
     memory: int = MEMORY,
 ) -> Verdict:
-    """Run a learner's file and judge what it defines, in a child process with limits.
+    """Run a learner's file and judge what it defines, in a child process with limits if there are processes.
 
     Parameters
     ----------
@@ -125,7 +131,7 @@ def run_in_child(
     tell: Callable[[str], object],
     look: Callable[[], object] = lambda: None,
 ) -> Iterator[Any]:
-    """Yield the results of some work, which a child process does one after another.
+    """Yield the results of some work, which a child process does one after another; without processes, this one.
 
     Parameters
     ----------
@@ -145,6 +151,10 @@ def run_in_child(
     Ended
         If the child is stopped, or ends by itself before its work is done.
     """
+    if not HAS_PROCESSES:
+        with using("numpy"), np.errstate():
+            yield from work()
+        return
     with TemporaryDirectory() as folder:
         record = Path(folder) / "lines.txt"
         answers, answer = CONTEXT.Pipe(duplex=False)
