@@ -7,8 +7,8 @@
 from pathlib import Path
 
 SECOND_CIRCLE = {
-    # whole folders: collections, kills, other programs, several processes, a GPU, the built site
-    **dict.fromkeys(("checkers", "gallery", "gpu", "mpi", "referee", "robustness", "site"), ""),
+    # whole folders: collections, kills, other programs, several processes, a GPU, the exercises' pages, the built site
+    **dict.fromkeys(("checkers", "gallery", "gpu", "live", "mpi", "referee", "robustness", "site"), ""),
     # files: what takes long, starts many processes, or is about a detail
     "cli": "cli course learn_actions lengths no_gpu measure own_function processes terminal text write",
     "docs": "korean obligations",
