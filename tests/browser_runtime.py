@@ -34,8 +34,11 @@ def runtime() -> Path:
         CACHE.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=CACHE.parent) as place:
             ready = fetch(Path(place))
-            if not CACHE.is_dir():  # another process may have been faster
+            try:
                 ready.rename(CACHE)
+            except OSError:
+                if not CACHE.is_dir():  # otherwise another process was faster
+                    raise
     return CACHE
 
 

@@ -164,6 +164,14 @@ def test_what_is_no_such_result_is_refused_with_what_was_found(told, call):
     assert re.search(told, words_of(call))
 
 
+@pytest.mark.parametrize(("scale", "shown"), [(1e-16, "found 0,"), (-1e-16, "found 0,"), (1e-9, "found 1e-09,")])
+def test_rounding_errors_are_shown_as_0(scale, shown):
+    for expected in (np.array(0.5), np.array([0.5, np.inf])):
+        found = np.where(np.isfinite(expected), scale, expected)
+        with pytest.raises(Wrong, match=re.escape(shown)):
+            agree("y", found, expected)
+
+
 def test_unsolved_parts_are_found_wherever_they_are():
     for found in (..., np.array([..., 1.0], dtype=object)):
         with pytest.raises(Unsolved):

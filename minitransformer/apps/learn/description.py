@@ -14,6 +14,8 @@ from minitransformer.apps.learn.language import fill, said
 from minitransformer.console import gather, spread
 from minitransformer.testing import fits, likely_causes
 
+NOISE = 1e-14
+"""Smaller numbers, relative to the largest expected one, are shown as 0."""
 LARGEST_GRID = 16
 """Results with more rows or columns than this are not drawn."""
 
@@ -100,7 +102,7 @@ class Comparison:
             yield label("shape", f"{values.shape}, as it should be")
             yield label("entries", f"{np.count_nonzero(self.wrong)} of {self.wrong.size} are wrong")
             where = f"at [{', '.join(map(str, place))}]: "
-        one, other = _numbers(values[place], expected[place])
+        one, other = _numbers(_without_noise(values[place], expected), expected[place])
         yield label("worst" if where else "number", f"{where}found {one}, should be {other}")
 
     def _admits(self, cause: str, known: Collection[str]) -> bool:
@@ -114,6 +116,12 @@ class Comparison:
             return all(cause not in likely_causes(one, self.expected) for one in changed)
         here = map(_without_numbers, likely_causes(self.found, self.expected, sizes=self.sizes))
         return _without_numbers(cause) in here
+
+
+def _without_noise(number: Any, expected: np.ndarray) -> Any:
+    """Return a number, or 0 if it is a rounding error beside the expected ones: those differ between machines."""
+    largest = np.abs(expected[np.isfinite(expected)]).max(initial=0)
+    return 0.0 if abs(number) < NOISE * largest else number
 
 
 def _without_numbers(sentence: str) -> str:
