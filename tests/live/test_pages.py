@@ -64,6 +64,7 @@ def pages(runtime, tmp_path_factory):
 def site(pages):
     """The address of the pages, which a server on this machine sends."""
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=pages)) as server:
+        server.handle_error = lambda *_: None  # pages that are left no longer wait for their files
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
@@ -194,6 +195,21 @@ def test_an_endless_loop_is_stopped_by_the_button_and_by_the_limit(tab):
         tab.click("#check")
         tab.click("#stop")
         tab.wait_for_selector("#check:enabled")
+    assert check(tab, "product-rule", find("product-rule").solution).startswith("product-rule: right.")
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    {
+        "import os\nos._exit(3)": "Your code ended Python.",
+        "def f(x):\n    return f(x)\n\nf(0)": "RecursionError",
+        "x = [0] * (2**30 - 1)": "MemoryError",
+        "x = input()": "EOFError",
+    }.items(),
+)
+def test_python_answers_whatever_code_has_done(tab, code, said):
+    assert said in check(tab, "product-rule", code)
+    assert said in tab.evaluate("code => minitransformer.run(code)", code)
     assert check(tab, "product-rule", find("product-rule").solution).startswith("product-rule: right.")
 
 
