@@ -152,6 +152,7 @@ def test_an_out_that_is_transposed_is_written_without_a_copy(monkeypatch):
     np.testing.assert_allclose(out, np.matmul(x, y), rtol=1e-12)
 
 
+@pytest.mark.numpy_only("BLAS is NumPy's")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_without_blas_two_matrices_are_multiplied_by_einsum(monkeypatch, dtype):
     rng = np.random.default_rng(0)
