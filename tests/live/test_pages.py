@@ -21,6 +21,7 @@ from minitransformer.apps.learn.language import speaking
 from minitransformer.apps.learn.solutions import edit, read_mistakes
 
 pytestmark = pytest.mark.numpy_only("the pages compute with NumPy")
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 ROOT = Path(__file__).parents[2]
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chrome")
 BOOT = 90_000
@@ -38,7 +39,6 @@ def runtime():
 
 @pytest.fixture(scope="session")
 def browser():
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     if BROWSER is None:
         pytest.skip("no Chromium is installed")
     rules = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
