@@ -26,10 +26,10 @@ from minitransformer.apps.cli import main
 
 PICTURE = Path(__file__).with_suffix(".svg")
 PACKAGE = Path(minitransformer.__file__).parent
-TITLE = "One training step: every function that a batch passes through, in the order of the calls"
+TITLE = "One training step: the functions that a batch passes through, in the order of the calls"
 COMMAND = ["train", "copy", "--n-layers", "1", "--steps", "5", "--workers", "1"]
 STEP = 3
-"""The step that is drawn; it neither logs nor saves."""
+"""The step that is drawn."""
 SHOWN = {
     "apps": "main|run|train",
     "training": "Trainer.train",
